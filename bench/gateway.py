@@ -1,7 +1,7 @@
-"""What a gateway costs: the same Postgres by direct TLS and through our workers, in turn.
+"""The cost of the gateway: the same Postgres with direct TLS and through the gateway, alternating.
 
-Statements a second in each of the protocol's three ways, new connections a second, COPY in both
-directions, and the memory of connections that do nothing.
+Measures statements per second in the three query modes, new connections per second, COPY in both directions, and
+the memory of idle connections.
 """
 
 import subprocess
@@ -26,22 +26,22 @@ _COPY_IN = "copy pasted from stdin where false"
 
 
 class MeasuredRoute:
-    """One way to the server, and what was seen on it."""
+    """One route to the server, and its samples."""
 
-    def __init__(self, way: Route, seconds: int) -> None:
-        self.route = way
+    def __init__(self, route: Route, seconds: int) -> None:
+        self.route = route
         self._seconds = seconds
         self.samples: dict[str, list[float]] = defaultdict(list)
 
     def run_round(self, rows: Path, megabytes: float) -> None:
         for mode in MODES:
             for clients in CLIENTS:
-                line = tls_postgres.pgbench_command(mode, clients, self._seconds)
+                command = tls_postgres.pgbench_command(mode, clients, self._seconds)
                 self.samples[tls_postgres.format_load_name(mode, clients)].append(
-                    tls_postgres.measure_tps(line, self.route)
+                    tls_postgres.measure_tps(command, self.route)
                 )
-        each = tls_postgres.pgbench_command("simple", 4, self._seconds, connect_each=True)
-        self.samples["new connections"].append(tls_postgres.measure_tps(each, self.route))
+        command = tls_postgres.pgbench_command("simple", 4, self._seconds, connect_each=True)
+        self.samples["new connections"].append(tls_postgres.measure_tps(command, self.route))
         self.samples["COPY to the client"].append(megabytes / self._copy("copy rows to stdout", None))
         with rows.open("rb") as file:
             self.samples["COPY from the client"].append(megabytes / self._copy(_COPY_IN, file))
@@ -51,43 +51,43 @@ class MeasuredRoute:
         return Measurement(name=f"{what}, {self.route.name}", unit=unit, samples=tuple(self.samples[what]))
 
     def _copy(self, statement: str, file: Any) -> float:
-        began = time.monotonic()
+        started_at = time.monotonic()
         command = [tls_postgres.find_client_program("psql"), "--quiet", "--command", statement]
         tls_postgres.run_client(command, self.route, stdin=file, stdout=subprocess.DEVNULL)
-        return time.monotonic() - began
+        return time.monotonic() - started_at
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
     with ExitStack() as stack:
-        workplace = stack.enter_context(plain_postgres.create_work_folder())
+        work_folder = stack.enter_context(plain_postgres.create_work_folder())
         pair = gateway_workers.create_certificate()
         print_note("filling the server")
-        postgres, direct = stack.enter_context(tls_postgres.start_tls_postgres(workplace, pair, sizes.pgbench_scale))
-        folder = Path(tempfile.mkdtemp(dir=workplace))
+        postgres, direct = stack.enter_context(tls_postgres.start_tls_postgres(work_folder, pair, sizes.pgbench_scale))
+        folder = Path(tempfile.mkdtemp(dir=work_folder))
 
-        def new_door() -> AbstractContextManager[gateway_workers.WorkerGroup]:
-            return gateway_workers.start_workers(Path(tempfile.mkdtemp(dir=workplace)), postgres, direct.port, pair)
+        def start_gateway() -> AbstractContextManager[gateway_workers.WorkerGroup]:
+            return gateway_workers.start_workers(Path(tempfile.mkdtemp(dir=work_folder)), postgres, direct.port, pair)
 
-        through = _way(stack.enter_context(new_door()))
-        rows, megabytes = _rows(direct, folder, sizes)
+        through = _route(stack.enter_context(start_gateway()))
+        rows, megabytes = _create_rows(direct, folder, sizes)
         both = MeasuredRoute(direct, sizes.gateway_seconds), MeasuredRoute(through, sizes.gateway_seconds)
         memory: list[float] = []
-        for turn in rotate_rounds(both):
-            for each in turn:
+        for routes in rotate_rounds(both):
+            for each in routes:
                 each.run_round(rows, megabytes)
-            with new_door() as fresh:  # whose memory nobody has used yet
-                memory.append(idle_connections.measure_kib(_way(fresh), fresh.pids))
-        yield _promise(sizes, *both, memory)
+            with start_gateway() as fresh:  # workers that have served nothing yet
+                memory.append(idle_connections.measure_kib(_route(fresh), fresh.pids))
+        yield _make_promise(sizes, *both, memory)
 
 
-def _way(opened: gateway_workers.WorkerGroup) -> Route:
-    return Route("gateway", opened.port, f"options=endpoint={gateway_workers.ENDPOINT}")
+def _route(workers: gateway_workers.WorkerGroup) -> Route:
+    return Route("gateway", workers.port, f"options=endpoint={gateway_workers.ENDPOINT}")
 
 
-def _rows(direct: Route, folder: Path, sizes: Sizes) -> tuple[Path, float]:
+def _create_rows(direct: Route, folder: Path, sizes: Sizes) -> tuple[Path, float]:
     psql = [tls_postgres.find_client_program("psql"), "--quiet", "--command"]
-    made = f"select repeat(md5(i::text), 31) t from generate_series(1, {sizes.copied_mb * 1000}) i"
-    tls_postgres.run_client([*psql, f"create unlogged table rows as {made}"], direct)
+    rows = f"select repeat(md5(i::text), 31) t from generate_series(1, {sizes.copied_mb * 1000}) i"
+    tls_postgres.run_client([*psql, f"create unlogged table rows as {rows}"], direct)
     tls_postgres.run_client([*psql, "create unlogged table pasted (t text)"], direct)
     path = folder / "rows"
     with path.open("wb") as file:
@@ -95,7 +95,7 @@ def _rows(direct: Route, folder: Path, sizes: Sizes) -> tuple[Path, float]:
     return path, path.stat().st_size / 1e6
 
 
-def _promise(sizes: Sizes, direct: MeasuredRoute, through: MeasuredRoute, memory: list[float]) -> Promise:
+def _make_promise(sizes: Sizes, direct: MeasuredRoute, through: MeasuredRoute, memory: list[float]) -> Promise:
     loads = [(tls_postgres.format_load_name(mode, clients), clients) for mode in MODES for clients in CLIENTS]
     others = ("new connections", "COPY to the client", "COPY from the client")
     memory_figure = Measurement(name="memory of an idle connection", unit="KiB", samples=tuple(memory), below=MAX_KIB)

@@ -1,7 +1,7 @@
-"""Gateway workers in front of a Postgres made by hand, which also takes direct TLS: the same server twice.
+"""Gateway workers in front of a plain Postgres, which accepts direct TLS connections too.
 
-The workers are the program's own, one per core. Control's part is played by a few lines here, because
-what it answers is not what is measured: the password's verifier, and where the Postgres is.
+The workers are the real program, one per core. A stub replaces control, because its answers are not measured: the
+password's verifier and the address of Postgres.
 """
 
 import json
@@ -24,7 +24,7 @@ from bough.postgres.scram import scram_verifier
 ENDPOINT = "ep-bench-mark-00000000"
 PASSWORD = "npg_bench"
 ROLE = "bench"
-SERVERS, IDLE_SECONDS = 100, 600  # of a pool, and of a server connection in it
+SERVERS, IDLE_SECONDS = 100, 600  # server connections of a pool, and their idle timeout
 
 
 def create_certificate() -> certificates.SignedCertificate:
@@ -61,7 +61,7 @@ class _StubHandler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
-        with suppress(BrokenPipeError):  # a worker that was ended meanwhile
+        with suppress(BrokenPipeError):  # the worker has ended
             self.end_headers()
             self.wfile.write(body)
 
@@ -69,7 +69,7 @@ class _StubHandler(BaseHTTPRequestHandler):
         return "a worker"
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
 
 class WorkerGroup:
@@ -87,13 +87,13 @@ def start_workers(
     folder: Path, postgres: PlainPostgres, port: int, pair: certificates.SignedCertificate
 ) -> Iterator[WorkerGroup]:
     with ExitStack() as stack:
-        plane = stack.enter_context(StubControlPlane(folder / "plane.sock", postgres, port))
-        threading.Thread(target=plane.serve_forever, daemon=True).start()
-        stack.callback(plane.shutdown)
+        control_plane = stack.enter_context(StubControlPlane(folder / "control_plane.sock", postgres, port))
+        threading.Thread(target=control_plane.serve_forever, daemon=True).start()
+        stack.callback(control_plane.shutdown)
         (folder / "workers").mkdir()
         (folder / "gateway.pem").write_bytes(pair.key_pem + pair.certificate_pem)
-        alive, our_end = os.pipe()
-        stack.callback(os.close, our_end)
+        alive, alive_write_end = os.pipe()
+        stack.callback(os.close, alive_write_end)
         stack.callback(os.close, alive)
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=1024))
         workers = [
@@ -107,11 +107,11 @@ def _start_worker(folder: Path, listener: int, alive: int) -> Iterator["subproce
     ready, write_end = os.pipe()
     settings = {
         "listen_fds": [listener],
-        "door_fd": None,
+        "local_socket_fd": None,
         "domain": "localhost",
-        "plane": str(folder / "plane.sock"),
+        "control_socket": str(folder / "control_plane.sock"),
         "folder": str(folder / "workers"),
-        "tls": str(folder / "gateway.pem"),
+        "certificate_path": str(folder / "gateway.pem"),
         "log_level": "warning",
     }
     pipes = ("--ready-fd", str(write_end), "--alive-fd", str(alive))
@@ -120,8 +120,8 @@ def _start_worker(folder: Path, listener: int, alive: int) -> Iterator["subproce
         pass_fds=(listener, write_end, alive),
     )
     os.close(write_end)
-    with os.fdopen(ready) as said:
-        if "ready" not in said.readline():
+    with os.fdopen(ready) as pipe:
+        if "ready" not in pipe.readline():
             raise RuntimeError("a gateway worker could not start")
     try:
         yield process

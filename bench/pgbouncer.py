@@ -1,7 +1,7 @@
-"""PgBouncer in front of a Postgres made by hand: the pooler that everybody knows, as the baseline of ours.
+"""PgBouncer in front of a plain Postgres, as the baseline for pooling.
 
-One process, because it has one thread. Its clients come by TLS and SCRAM as ours do, and it reaches
-Postgres by the same socket. What it logs about connections is off, as it is with our workers.
+It runs as one process, because it is single-threaded. Clients use TLS and SCRAM as with the gateway, and it connects
+to Postgres through the same socket. Logging of connections is off, as in the gateway's workers.
 """
 
 import os
@@ -25,11 +25,11 @@ from bough.control.platform.certificates import SignedCertificate
 from bough.engine.local.isolation.sandbox import build_popen_options, find_initdb_identity
 from bough.postgres.scram import scram_verifier
 
-NAME, NAME_WITH_RESET = "PgBouncer", "PgBouncer that cleans"
+NAME, NAME_WITH_RESET = "PgBouncer", "PgBouncer with reset"
 MAX_PREPARED_STATEMENTS = 200
 RESET_SETTINGS: dict[str, str | int] = {"server_reset_query": "DISCARD ALL", "server_reset_query_always": 1}
-_PREPARES_SINCE = (1, 21)
-_TIMEOUT, _POLL_SECONDS = 10.0, 0.01  # seconds
+_PREPARED_STATEMENTS_SINCE = (1, 21)
+_START_SECONDS, _POLL_SECONDS = 10.0, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +40,26 @@ class PgBouncer:
 
 @cache
 def find_program() -> str:
-    """Debian keeps it where only root looks."""
+    """Search sbin too, where Debian installs it."""
     found = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     if found is None:
-        raise RequirementMissing("There is no pgbouncer on this machine: install the package pgbouncer.")
+        raise RequirementMissing("pgbouncer is not installed on this machine: install the package pgbouncer.")
     return found
 
 
 @cache
 def get_version() -> str:
-    said = subprocess.run([find_program(), "--version"], capture_output=True, text=True, check=True).stdout
-    return str(re.findall(r"PgBouncer ([0-9.]+)", said)[0])
+    output = subprocess.run([find_program(), "--version"], capture_output=True, text=True, check=True).stdout
+    return str(re.findall(r"PgBouncer ([0-9.]+)", output)[0])
 
 
 def supports_prepared_statements() -> bool:
-    """Whether statements that are prepared by protocol live through pooling by transaction."""
-    return tuple(map(int, get_version().split(".")))[:2] >= _PREPARES_SINCE
+    """Whether protocol-level prepared statements work in transaction mode."""
+    return tuple(map(int, get_version().split(".")))[:2] >= _PREPARED_STATEMENTS_SINCE
 
 
 def describe_configuration() -> tuple[str, ...]:
-    """The exact command and settings, line by line."""
+    """Return the exact command and settings, line by line."""
     return (
         f"{find_program()} FOLDER/ini, version {get_version()}, one process",
         f"FOLDER/ini: [databases] {_database('SOCKETS', 'PORT')} [pgbouncer] "
@@ -71,17 +71,17 @@ def describe_configuration() -> tuple[str, ...]:
 
 @contextmanager
 def start_pgbouncer(
-    folder: Path, postgres: PlainPostgres, port: int, pair: SignedCertificate, *, cleans: bool = False
+    folder: Path, postgres: PlainPostgres, port: int, pair: SignedCertificate, *, resets: bool = False
 ) -> Iterator[PgBouncer]:
-    """`cleans`: after every transaction, so that the next client finds nothing of the last one, as with us."""
-    way = Route(NAME_WITH_RESET if cleans else NAME, find_free_port())
+    """With `resets`, PgBouncer resets the session after every transaction, as the gateway does between clients."""
+    route = Route(NAME_WITH_RESET if resets else NAME, find_free_port())
     files = {
         "ini": "\n".join(
             [
                 "[databases]",
                 _database(str(postgres.sockets), str(port)),
                 "[pgbouncer]",
-                *_lines(_settings(str(folder), str(way.port)) | (RESET_SETTINGS if cleans else {})),
+                *_lines(_settings(str(folder), str(route.port)) | (RESET_SETTINGS if resets else {})),
                 "",
             ]
         ),
@@ -89,7 +89,7 @@ def start_pgbouncer(
         "key": pair.key_pem.decode(),
         "certificate": pair.certificate_pem.decode(),
     }
-    owner = find_initdb_identity()  # it refuses root, as Postgres does
+    owner = find_initdb_identity()  # it refuses to run as root, as Postgres does
     for name, text in files.items():
         (folder / name).write_text(text)
         os.chown(folder / name, owner.uid, owner.gid)
@@ -97,10 +97,10 @@ def start_pgbouncer(
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([find_program(), str(folder / "ini")], stderr=log, **build_popen_options(owner))
     try:
-        _wait_until_it_listens(process, way.port, folder / "log")
-        yield PgBouncer(way, process.pid)
+        _wait_until_listening(process, route.port, folder / "log")
+        yield PgBouncer(route, process.pid)
     finally:
-        process.kill()  # which signal ends it at once depends on the version
+        process.kill()  # the signal for an immediate shutdown depends on the version
         process.wait()
 
 
@@ -133,8 +133,8 @@ def _lines(settings: Mapping[str, str | int]) -> list[str]:
     return [f"{name}={value}" for name, value in settings.items()]
 
 
-def _wait_until_it_listens(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    deadline = time.monotonic() + _TIMEOUT
+def _wait_until_listening(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
             return

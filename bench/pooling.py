@@ -1,9 +1,9 @@
-"""What our pooling is worth: the same Postgres through PgBouncer and through our pooled host, in turn.
+"""The speed of pooling: the same Postgres through PgBouncer and through the pooled host, alternating.
 
-Both lend the same number of server connections by the transaction. Statements a second in each of
-the protocol's three ways, new connections a second, and the memory of clients that do nothing. A
-PgBouncer that cannot keep prepared statements is spared them; they are held against direct TLS. By
-itself it cleans no server connection that changes hands, as we always do; so there is one that does too.
+Both use the same number of server connections in transaction mode. Measures statements per second in the three
+query modes, new connections per second, and the memory of idle clients. For a PgBouncer that does not support
+prepared statements, those are compared with direct TLS. PgBouncer does not reset server connections between clients
+by default, as the gateway always does, so a second PgBouncer is configured to do that.
 """
 
 import tempfile
@@ -24,8 +24,8 @@ from bough.control.platform.certificates import SignedCertificate
 CLIENTS = (8, 32, 200)
 MIN_SHARE = 0.65
 PROMISED = ("simple", "extended")
-MAX_CONNECTIONS = 600  # three pools, and the most clients directly
-_CONNECTING_A_SECOND = 50  # clients; pgbench's time begins before they have connected
+MAX_CONNECTIONS = 600  # three pools, and the largest number of direct clients
+_CONNECTS_PER_SECOND = 50  # pgbench's time starts before its clients have connected
 _IDLE = "memory of an idle client"
 
 
@@ -44,24 +44,23 @@ class Load:
         return self.mode in PROMISED and not self.connect_each
 
     def command(self, seconds: int) -> list[str]:
-        whole = seconds + self.clients // _CONNECTING_A_SECOND
-        return tls_postgres.pgbench_command(self.mode, self.clients, whole, connect_each=self.connect_each)
+        total = seconds + self.clients // _CONNECTS_PER_SECOND
+        return tls_postgres.pgbench_command(self.mode, self.clients, total, connect_each=self.connect_each)
 
 
 LOADS = (
     *(Load(mode, clients) for mode in (*PROMISED, "prepared") for clients in CLIENTS),
     Load("simple", 4, connect_each=True),
 )
-LOADS_WITH_RESET = tuple(
-    load for load in LOADS if load.is_promised and load.clients == CLIENTS[-1]
-)  # where they change hands
+# With more clients than server connections, so that these pass from client to client.
+LOADS_WITH_RESET = tuple(load for load in LOADS if load.is_promised and load.clients == CLIENTS[-1])
 
 
 class MeasuredPooler:
-    """One way to the server, and what was seen on it."""
+    """One route to the server, and its samples."""
 
-    def __init__(self, way: Route, loads: tuple[Load, ...]) -> None:
-        self.route = way
+    def __init__(self, route: Route, loads: tuple[Load, ...]) -> None:
+        self.route = route
         self.loads = loads
         self._samples: dict[str, list[float]] = defaultdict(list)
 
@@ -78,7 +77,7 @@ class MeasuredPooler:
 
 @dataclass(frozen=True, slots=True)
 class PooledServer:
-    """The one Postgres, before which poolers are opened."""
+    """The Postgres server behind all poolers."""
 
     work_folder: Path
     postgres: PlainPostgres
@@ -86,53 +85,60 @@ class PooledServer:
     certificate: SignedCertificate
 
     def start_gateway(self, stack: ExitStack) -> tuple[Route, list[int]]:
-        """Our workers, newly started: the way through them, and who they are."""
-        opened = stack.enter_context(
+        """Start gateway workers; return the route through them and their process ids."""
+        workers = stack.enter_context(
             gateway_workers.start_workers(self._folder(), self.postgres, self.port, self.certificate)
         )
-        return Route("pooled", opened.port, f"options=endpoint={gateway_workers.ENDPOINT}-pooler"), opened.pids
+        return Route("pooled", workers.port, f"options=endpoint={gateway_workers.ENDPOINT}-pooler"), workers.pids
 
-    def start_pgbouncer(self, stack: ExitStack, *, cleans: bool = False) -> tuple[Route, list[int]]:
-        opening = pgbouncer.start_pgbouncer(self._folder(), self.postgres, self.port, self.certificate, cleans=cleans)
-        opened = stack.enter_context(opening)
-        return opened.route, [opened.pid]
+    def start_pgbouncer(self, stack: ExitStack, *, resets: bool = False) -> tuple[Route, list[int]]:
+        context = pgbouncer.start_pgbouncer(self._folder(), self.postgres, self.port, self.certificate, resets=resets)
+        process = stack.enter_context(context)
+        return process.route, [process.pid]
 
     def _folder(self) -> Path:
         return Path(tempfile.mkdtemp(dir=self.work_folder))
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    pgbouncer.find_program()  # before anything is made
+    pgbouncer.find_program()  # fails early
     with ExitStack() as stack:
-        workplace, pair = stack.enter_context(plain_postgres.create_work_folder()), gateway_workers.create_certificate()
+        work_folder, pair = (
+            stack.enter_context(plain_postgres.create_work_folder()),
+            gateway_workers.create_certificate(),
+        )
         print_note("filling the server")
-        serving = tls_postgres.start_tls_postgres(workplace, pair, sizes.pgbench_scale, max_connections=MAX_CONNECTIONS)
-        postgres, to_postgres = stack.enter_context(serving)
-        server = PooledServer(workplace, postgres, to_postgres.port, pair)
-        spared = (
+        context = tls_postgres.start_tls_postgres(
+            work_folder, pair, sizes.pgbench_scale, max_connections=MAX_CONNECTIONS
+        )
+        postgres, direct_route = stack.enter_context(context)
+        server = PooledServer(work_folder, postgres, direct_route.port, pair)
+        unsupported = (
             () if pgbouncer.supports_prepared_statements() else tuple(load for load in LOADS if load.mode == "prepared")
         )
         ours = MeasuredPooler(server.start_gateway(stack)[0], LOADS)
-        theirs = MeasuredPooler(server.start_pgbouncer(stack)[0], tuple(load for load in LOADS if load not in spared))
-        cleaning = MeasuredPooler(server.start_pgbouncer(stack, cleans=True)[0], LOADS_WITH_RESET)
-        direct = MeasuredPooler(to_postgres, spared)
-        for turn in rotate_rounds((ours, theirs, cleaning, direct)):
+        theirs = MeasuredPooler(
+            server.start_pgbouncer(stack)[0], tuple(load for load in LOADS if load not in unsupported)
+        )
+        resetting = MeasuredPooler(server.start_pgbouncer(stack, resets=True)[0], LOADS_WITH_RESET)
+        direct = MeasuredPooler(direct_route, unsupported)
+        for routes in rotate_rounds((ours, theirs, resetting, direct)):
             for load in LOADS:
-                for each in turn:
+                for each in routes:
                     if load in each.loads:
                         each.measure(load, sizes.gateway_seconds)
-            for each, opener in ((ours, server.start_gateway), (theirs, server.start_pgbouncer)):
-                with ExitStack() as fresh:  # whose memory nobody has used yet
-                    each.record_idle(idle_connections.measure_kib(*opener(fresh)))
-        yield _promise(sizes, ours, theirs, cleaning, direct)
+            for each, start in ((ours, server.start_gateway), (theirs, server.start_pgbouncer)):
+                with ExitStack() as fresh:  # processes that have served nothing yet
+                    each.record_idle(idle_connections.measure_kib(*start(fresh)))
+        yield _make_promise(sizes, ours, theirs, resetting, direct)
 
 
-def _promise(
-    sizes: Sizes, ours: MeasuredPooler, theirs: MeasuredPooler, cleaning: MeasuredPooler, direct: MeasuredPooler
+def _make_promise(
+    sizes: Sizes, ours: MeasuredPooler, theirs: MeasuredPooler, resetting: MeasuredPooler, direct: MeasuredPooler
 ) -> Promise:
     pairs = [(load.name, load.is_promised, theirs if load in theirs.loads else direct) for load in LOADS]
     pairs.append((_IDLE, False, theirs))
-    pairs += [(load.name, False, cleaning) for load in LOADS_WITH_RESET]
+    pairs += [(load.name, False, resetting) for load in LOADS_WITH_RESET]
     clients = f"{', '.join(map(str, CLIENTS[:-1]))} and {CLIENTS[-1]}"
     return Promise(
         name="pooling",
@@ -155,10 +161,10 @@ def _promise(
     )
 
 
-def _how(sizes: Sizes, way: Route) -> tuple[str, ...]:
+def _how(sizes: Sizes, route: Route) -> tuple[str, ...]:
     return (
-        " ".join(Load("MODE", 8).command(sizes.gateway_seconds)) + f" '{way.conninfo}'",
-        f"{CLIENTS[-1]} clients: {CLIENTS[-1] // _CONNECTING_A_SECOND} s more, in which they connect, uncounted",
+        " ".join(Load("MODE", 8).command(sizes.gateway_seconds)) + f" '{route.conninfo}'",
+        f"{CLIENTS[-1]} clients: {CLIENTS[-1] // _CONNECTS_PER_SECOND} s more, in which they connect, uncounted",
         "new connections: the same with --connect, 4 clients, simple",
         f"memory: private memory of workers just started, {idle_connections.CONNECTIONS} clients that "
         "have asked one query",
@@ -168,14 +174,14 @@ def _how(sizes: Sizes, way: Route) -> tuple[str, ...]:
     )
 
 
-def _baseline(way: Route, direct: MeasuredPooler) -> tuple[str, ...]:
-    instead = (
-        f"prepared: '{direct.route.conninfo}', because {way.name} {pgbouncer.get_version()} does not keep statements "
+def _baseline(route: Route, direct: MeasuredPooler) -> tuple[str, ...]:
+    prepared_baseline = (
+        f"prepared: '{direct.route.conninfo}', because {route.name} {pgbouncer.get_version()} does not keep statements "
         "that were prepared by protocol when it pools by transaction"
     )
     return (
-        f"the same commands with '{way.conninfo}', to the same server",
+        f"the same commands with '{route.conninfo}', to the same server",
         *pgbouncer.describe_configuration(),
-        *([instead] if direct.loads else []),
+        *([prepared_baseline] if direct.loads else []),
         *tls_postgres.describe_configuration(MAX_CONNECTIONS),
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bough.config import Settings
 from bough.engine.local.computes import postmaster
-from bough.engine.local.durable_files import hold_file_lock
+from bough.engine.local.file_lock import hold_file_lock
 from bough.engine.local.folders import Folders
 from bough.engine.local.images import image_setup, mounts
 from bough.engine.local.images.image import FileSystem, Image

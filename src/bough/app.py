@@ -19,7 +19,7 @@ from bough.control import defaults
 from bough.control.gateway.access import AccessResolver
 from bough.control.gateway.activity import EndpointActivity
 from bough.control.gateway.allowances import AllowancePolicy
-from bough.control.gateway.notifier import GatewayNotifier
+from bough.control.gateway.notify import GatewayNotifier
 from bough.control.gateway.wakes import Wakes
 from bough.control.people.operator import ensure_operator_key, ensure_operator_link
 from bough.control.platform.creation_limits import CreationLimits

@@ -49,7 +49,7 @@ async def test_a_new_project_is_refused_until_there_is_room(small_disk: ApiApp) 
             f"The disk of {small_disk.settings.home} has 50 MB of free space, "
         )
         assert response.json()["message"].endswith(
-            "less than free_space_floor (100 MB), so nothing new is made: free some space."
+            "less than free_space_floor (100 MB), so nothing new is created: free some space."
         )
         async with small_disk.services.store.read() as rows:
             assert await rows.projects.count() == 1

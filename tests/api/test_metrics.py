@@ -1,4 +1,4 @@
-"""Metrics of computes for Prometheus, with real computes."""
+"""Figures of each compute for Prometheus, read off real ones."""
 
 import subprocess
 from collections.abc import AsyncIterator
@@ -10,11 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bough import clock
 from bough.access.metrics_token import load_metrics_token
-from bough.control.gateway.activity import EndpointReport
 from bough.control.platform.measurements import HistoryMeasurement
 from bough.domain.endpoint import EndpointState
-from bough.domain.pooler import PoolStats
-from bough.domain.usage import EndpointTraffic
+from bough.domain.gateway_protocol import EndpointReport, PoolReport
 from bough.engine.local.images.image import Image
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.tasks.measure_branches import MeasureBranches
@@ -31,7 +29,7 @@ Figures = dict[str, dict[tuple[str, ...], float]]
 
 
 async def figures(app: ApiApp) -> Figures:
-    """Maps metric names to label values (sorted by label name) to samples."""
+    """Name → values of its labels, in the order of their names → figure."""
     async with app.client(load_metrics_token(app.settings)) as client:
         response = await client.get("http://bough/metrics")
     found: Figures = {}
@@ -51,14 +49,14 @@ async def measure(app: ApiApp) -> None:
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def running_api_app() -> AsyncIterator[ApiApp]:
-    """A separate platform, because its operations run and its computes start."""
+    """A platform of its own, for its work is done here and its computes run."""
     async with fronts.open_api_app() as created:
         yield created
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def endpoint(running_api_app: ApiApp) -> EndpointId:
-    """Waits for a running compute with measurements."""
+    """One that runs and was measured."""
     created = await (await create_caller(running_api_app)).create_project()
     await running_api_app.platform.run_operations()
     await measure(running_api_app)
@@ -69,7 +67,7 @@ async def test_a_running_compute_has_its_state_memory_time_and_start(
     running_api_app: ApiApp, endpoint: EndpointId
 ) -> None:
     async with running_api_app.platform.connect(endpoint, "neondb_owner", "neondb") as client:
-        await client.fetchval("select count(*) from generate_series(1, 3000000)")  # uses measurable CPU time
+        await client.fetchval("select count(*) from generate_series(1, 3000000)")  # else it may have taken no time
     await measure(running_api_app)
     seen = await figures(running_api_app)
     assert seen["bough_compute_state"][endpoint, "active"] == 1
@@ -133,11 +131,9 @@ async def test_sleeping_endpoints_have_no_figures_of_their_own(running_api_app: 
 
 async def test_what_gateways_report_and_wakes_are_told(running_api_app: ApiApp, endpoint: EndpointId) -> None:
     before = await figures(running_api_app)
-    moved = EndpointTraffic(endpoint_id=endpoint, bytes_in=5, bytes_out=7, connections_opened=2)
-    for _ in range(2):  # the second report is a repetition
-        await running_api_app.services.activity.report(
-            "metrics", 1, [EndpointReport(traffic=moved, connections=3, is_active=True)]
-        )
+    report = EndpointReport(endpoint=endpoint, bytes_in=5, bytes_out=7, opened=2, connections=3, is_active=True)
+    for _ in range(2):  # the second repeats the first
+        await running_api_app.services.activity.report("metrics", 1, [report])
     async with running_api_app.platform.background_runner():
         await running_api_app.platform.engine.ensure_suspended(endpoint)
         await running_api_app.platform.inner.gateway_api.wakes.wake(endpoint)
@@ -153,11 +149,18 @@ async def test_what_gateways_report_and_wakes_are_told(running_api_app: ApiApp, 
 
 
 async def test_pools_are_told_by_endpoint_and_state(running_api_app: ApiApp) -> None:
-    endpoint = EndpointId.new()  # waits at a deleted endpoint still count
-    moved = EndpointTraffic(endpoint_id=endpoint, bytes_in=0, bytes_out=0, connections_opened=0)
-    now = PoolStats(clients_active=1, clients_waiting=2, clients_idle=3, servers_active=4, servers_idle=5)
-    report = EndpointReport(traffic=moved, connections=6, is_active=True, pool=now, pool_waits=7, pool_wait_seconds=0.5)
-    for _ in range(2):  # the second report is a repetition
+    endpoint = EndpointId.new()  # what was waited at one that is gone meanwhile was waited
+    pool = PoolReport(
+        clients_active=1,
+        clients_waiting=2,
+        clients_idle=3,
+        servers_active=4,
+        servers_idle=5,
+        waits=7,
+        waited_seconds=0.5,
+    )
+    report = EndpointReport(endpoint=endpoint, connections=6, is_active=True, pool=pool)
+    for _ in range(2):  # the second repeats the first
         await running_api_app.services.activity.report("pools", 1, [report])
     seen = await figures(running_api_app)
 
@@ -168,9 +171,7 @@ async def test_pools_are_told_by_endpoint_and_state(running_api_app: ApiApp) -> 
     assert by_state("bough_pool_servers") == {"active": 4, "idle": 5}
     assert (seen["bough_pool_waits_total"][endpoint,], seen["bough_pool_wait_seconds_total"][endpoint,]) == (7, 0.5)
 
-    await running_api_app.services.activity.report(
-        "pools", 2, [EndpointReport(traffic=moved, connections=0, is_active=False)]
-    )
+    await running_api_app.services.activity.report("pools", 2, [EndpointReport(endpoint=endpoint)])
     seen = await figures(running_api_app)
     assert by_state("bough_pool_clients") == by_state("bough_pool_servers") == {}
     assert seen["bough_pool_waits_total"][endpoint,] == 7
@@ -205,7 +206,7 @@ def _unmount(place: Path) -> None:
 
 
 def _mount_again(platform: Platform) -> None:
-    """The cleanup at the end looks for computes there."""
+    """What runs at the end looks for computes there."""
     image = Image.load(platform.settings.home)
     assert image is not None
     image.ensure_mounted()

@@ -135,8 +135,8 @@ def test_an_allocated_image_elsewhere(bough: Program) -> None:
         assert "Start the platform with `" in done.stdout
         assert f"up --home {bough.home}`." in done.stdout
         assert [line.rstrip("…").strip() for line in done.stderr.splitlines()] == [
-            "Taking room on the disk",
-            "Making xfs",
+            "Reserving disk space",
+            "Creating xfs",
         ]
         assert file.stat().st_blocks * 512 >= 1024**3
         assert status(bough)["image"]["file"] == str(file)

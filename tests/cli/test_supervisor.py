@@ -76,7 +76,7 @@ def test_a_restart_keeps_pid_and_lock_and_says_why_when_it_fails(bough: Program)
     (bough.home / "bough.toml").write_text('storage = "btrfs"')
     done = bough("restart")
     assert done.returncode == 1
-    assert "cannot do --storage btrfs" in done.stderr
+    assert "does not support --storage btrfs" in done.stderr
     assert bough("status").returncode == 3
 
 
@@ -87,7 +87,7 @@ def test_a_first_start_that_fails_says_why(bough: Program) -> None:
         )
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.count("bough: ") == 1
-        assert "cannot do --storage btrfs" in done.stderr
+        assert "does not support --storage btrfs" in done.stderr
     assert bough("status").returncode == 3
 
 

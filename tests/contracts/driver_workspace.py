@@ -1,4 +1,4 @@
-"""A place for volume drivers to work in: a plain folder, or a file system made for it."""
+"""A folder for a volume driver: a plain folder, or one on a file system created for the test."""
 
 import os
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def open_driver_folder(driver: str) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class DriverWorkspace:
-    """A driver, and a place where it makes its folders."""
+    """A driver and a folder that it works in."""
 
     driver: Driver
     folder: Path
@@ -66,33 +66,33 @@ class DriverWorkspace:
 
     def used_bytes(self) -> int:
         os.sync()
-        seen = os.statvfs(self.folder)
-        return (seen.f_blocks - seen.f_bfree) * seen.f_frsize
+        status = os.statvfs(self.folder)
+        return (status.f_blocks - status.f_bfree) * status.f_frsize
 
 
 @pytest.fixture(scope="module", params=DRIVERS)
 def driver_folder(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
-    with open_driver_folder(request.param) as place:
-        yield request.param, place
+    with open_driver_folder(request.param) as folder:
+        yield request.param, folder
 
 
 @pytest.fixture
 def workspace(driver_folder: tuple[str, Path]) -> Iterator[DriverWorkspace]:
-    """A clean one for every test, on a file system that all tests of a driver share."""
-    driver, place = driver_folder
-    made = DriverWorkspace(DRIVERS[driver](), place)
-    yield made
-    for path in place.iterdir():
-        made.driver.remove(path)
+    """An empty workspace for every test, on a file system that all tests of a driver share."""
+    driver, folder = driver_folder
+    created = DriverWorkspace(DRIVERS[driver](), folder)
+    yield created
+    for path in folder.iterdir():
+        created.driver.remove(path)
 
 
 def read_tree(folder: Path) -> dict[str, bytes | str | None]:
-    """Every name with what it is: bytes of a file, aim of a link, None for a folder."""
-    found: dict[str, bytes | str | None] = {}
+    """Return every name with its content: the bytes of a file, the target of a link, None for a folder."""
+    tree: dict[str, bytes | str | None] = {}
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
         if path.is_symlink():
-            found[name] = str(path.readlink())
+            tree[name] = str(path.readlink())
         else:
-            found[name] = None if path.is_dir() else path.read_bytes()
-    return found
+            tree[name] = None if path.is_dir() else path.read_bytes()
+    return tree

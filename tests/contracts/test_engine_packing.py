@@ -1,4 +1,4 @@
-"""Branches that are put away and come back, told with the port of an engine alone, on every driver of volumes."""
+"""The contract of packing: branches are packed and unpacked through the engine port, on every volume driver."""
 
 from dataclasses import replace
 
@@ -22,11 +22,11 @@ async def count(engine: Engine, spec: ComputeSpec, table: str) -> int:
         return int(await db.fetchval(f"select count(*) from {table}"))
 
 
-async def put_away(engine: Engine, spec: ComputeSpec) -> None:
+async def pack(engine: Engine, spec: ComputeSpec) -> None:
     await engine.ensure_packed(spec.project_id, spec.volume_id)
 
 
-async def bring_back(engine: Engine, spec: ComputeSpec) -> None:
+async def unpack(engine: Engine, spec: ComputeSpec) -> None:
     await engine.ensure_unpacked(spec.project_id, spec.volume_id)
 
 
@@ -36,14 +36,14 @@ async def test_it_gives_most_of_its_disk_back_and_comes_back_as_it_was(engine: E
     await engine.ensure_suspended(spec.endpoint_id)
     before = await engine.measure_volume(spec.volume_id)
     for _ in range(2):
-        await put_away(engine, spec)
+        await pack(engine, spec)
     after = await engine.measure_volume(spec.volume_id)
     assert before is not None
     assert after is not None
     assert after < before * 0.8
     assert spec.volume_id in (await engine.observe()).volumes
     for _ in range(2):
-        await bring_back(engine, spec)
+        await unpack(engine, spec)
     assert await engine.ensure_running(spec) is Readiness.READY
     assert await count(engine, spec, "wide") == 60_000
 
@@ -51,9 +51,9 @@ async def test_it_gives_most_of_its_disk_back_and_comes_back_as_it_was(engine: E
 async def test_until_then_nobody_opens_it(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
     await engine.ensure_suspended(spec.endpoint_id)
-    await put_away(engine, spec)
+    await pack(engine, spec)
     copy = replace(make_branch_spec(spec), volume_id=VolumeId.new(), parent=spec.volume_id)
-    for refused in (
+    for call in (
         engine.ensure_running(spec),
         engine.ensure_branch(copy),
         engine.read_branch_contents(make_branch_spec(spec)),
@@ -61,10 +61,10 @@ async def test_until_then_nobody_opens_it(engine: Engine, spec: ComputeSpec) -> 
         engine.retire_volume(spec.project_id, spec.volume_id),
     ):
         with pytest.raises(EngineError, match="archived") as error:
-            await refused
+            await call
         assert not error.value.transient
     assert copy.volume_id not in (await engine.observe()).volumes
-    await bring_back(engine, spec)
+    await unpack(engine, spec)
     await engine.ensure_branch(copy)
     assert await engine.ensure_running(spec) is Readiness.READY
 
@@ -79,14 +79,14 @@ async def test_a_child_that_hardly_differs_from_its_parent_gives_back_what_it_ca
     await fill(engine, child, "own", 10)
     await engine.ensure_suspended(child.endpoint_id)
     before = await engine.measure_volume(child.volume_id)
-    await put_away(engine, child)
+    await pack(engine, child)
     after = await engine.measure_volume(child.volume_id)
     assert before is not None
     assert after is not None
-    assert after <= before + 8192, "it takes a note that it is put away, and no more"
+    assert after <= before + 8192, "only the file that says it is archived is added"
     with pytest.raises(EngineError, match="archived"):
         await engine.ensure_running(child)
-    assert await count(engine, spec, "inherited") == 50_000, "the parent goes on"
-    await bring_back(engine, child)
+    assert await count(engine, spec, "inherited") == 50_000, "the parent is not affected"
+    await unpack(engine, child)
     assert await engine.ensure_running(child) is Readiness.READY
     assert (await count(engine, child, "inherited"), await count(engine, child, "own")) == (50_000, 10)

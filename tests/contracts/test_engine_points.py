@@ -1,4 +1,4 @@
-"""Branches at a point of their parent's life, with the port alone and on every driver of volumes."""
+"""The contract of branches at a point of their parent's history, on every volume driver."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,13 +15,13 @@ from bough.engine.spec import BranchSpec, ComputeSpec
 from contracts.engines import connect, make_child_spec, start_compute
 from support.engine_home import ROLE, kill_postmaster_of, make_branch_spec
 
-NEXT = "insert into numbers select coalesce(max(n), 0) + 1 from numbers returning n"
-MARKED = "select pg_current_wal_insert_lsn()::text as lsn, clock_timestamp() as at"
+INSERT_NEXT = "insert into numbers select coalesce(max(n), 0) + 1 from numbers returning n"
+SELECT_MARK = "select pg_current_wal_insert_lsn()::text as lsn, clock_timestamp() as at"
 
 
 @dataclass(frozen=True)
 class Mark:
-    """After a commit and before the next."""
+    """A position after one commit and before the next."""
 
     number: int
     lsn: str
@@ -36,125 +36,125 @@ class Mark:
         return list(range(1, self.number + 1))
 
 
-async def write(engine: Engine, spec: ComputeSpec, count: int) -> list[Mark]:
+async def insert_numbers(engine: Engine, spec: ComputeSpec, count: int) -> list[Mark]:
     marks = []
     async with await connect(engine, spec) as db:
         await db.execute("create table if not exists numbers (n int)")
         for _ in range(count):
-            number = await db.fetchval(NEXT)
-            marks.append(Mark(number, **await db.fetchrow(MARKED)))
+            number = await db.fetchval(INSERT_NEXT)
+            marks.append(Mark(number, **await db.fetchrow(SELECT_MARK)))
     return marks
 
 
-def at(point: Point, parent: ComputeSpec, own: ComputeSpec) -> BranchSpec:
-    return replace(make_branch_spec(own), parent=parent.volume_id, point=point)
+def spec_at(point: Point, parent: ComputeSpec, spec: ComputeSpec) -> BranchSpec:
+    return replace(make_branch_spec(spec), parent=parent.volume_id, point=point)
 
 
-async def begun(engine: Engine, parent: ComputeSpec, point: Point) -> tuple[ComputeSpec, Origin]:
-    own = make_child_spec(parent)
-    return own, await engine.ensure_branch(at(point, parent, own))
+async def create_branch_at(engine: Engine, parent: ComputeSpec, point: Point) -> tuple[ComputeSpec, Origin]:
+    spec = make_child_spec(parent)
+    return spec, await engine.ensure_branch(spec_at(point, parent, spec))
 
 
-async def held(engine: Engine, spec: ComputeSpec) -> list[int]:
+async def start_and_read(engine: Engine, spec: ComputeSpec) -> list[int]:
     assert await engine.ensure_running(spec) is Readiness.READY
     async with await connect(engine, spec) as db:
         return [row["n"] for row in await db.fetch("select n from numbers order by n")]
 
 
-async def check(engine: Engine, parent: ComputeSpec, marks: Sequence[Mark]) -> None:
-    """A position, a moment, a position …"""
+async def check_points(engine: Engine, parent: ComputeSpec, marks: Sequence[Mark]) -> None:
+    """Alternate between positions and times."""
     for number, mark in enumerate(marks):
         point = mark.points[number % 2]
-        own, origin = await begun(engine, parent, point)
-        assert await held(engine, own) == mark.numbers, point
+        spec, origin = await create_branch_at(engine, parent, point)
+        assert await start_and_read(engine, spec) == mark.numbers, point
         assert origin.lsn is not None and origin.at is not None
         if point.lsn is not None:
             assert lsn.to_int(origin.lsn) <= lsn.to_int(mark.lsn)
         assert origin.at <= mark.at
-        assert await engine.ensure_branch(at(point, parent, own)) == origin, "and stays so"
-        await engine.ensure_suspended(own.endpoint_id)
-        await engine.ensure_absent(own.project_id, own.volume_id)
+        assert await engine.ensure_branch(spec_at(point, parent, spec)) == origin, "a repeated call returns the same"
+        await engine.ensure_suspended(spec.endpoint_id)
+        await engine.ensure_absent(spec.project_id, spec.volume_id)
 
 
 async def kill(engine: Engine, spec: ComputeSpec) -> None:
-    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # its own end is cut short
+    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # the connection breaks
         async with await connect(engine, spec) as db:
             await kill_postmaster_of(await db.fetchval("select pg_backend_pid()"))
 
 
 async def test_of_a_running_parent(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
-    marks = await write(engine, spec, 4)
-    await check(engine, spec, (marks[0], marks[2], marks[-1]))
-    assert await held(engine, spec) == marks[-1].numbers, "the parent is as it was"
+    marks = await insert_numbers(engine, spec, 4)
+    await check_points(engine, spec, (marks[0], marks[2], marks[-1]))
+    assert await start_and_read(engine, spec) == marks[-1].numbers, "the parent is unchanged"
 
 
 async def test_of_a_sleeping_parent(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
-    marks = await write(engine, spec, 3)
+    marks = await insert_numbers(engine, spec, 3)
     await engine.ensure_suspended(spec.endpoint_id)
-    await check(engine, spec, (marks[1], marks[-1]))
+    await check_points(engine, spec, (marks[1], marks[-1]))
 
 
 async def test_of_a_parent_that_was_killed(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
-    marks = await write(engine, spec, 3)
+    marks = await insert_numbers(engine, spec, 3)
     await kill(engine, spec)
-    await check(engine, spec, (marks[-1], marks[1]))
-    assert await held(engine, spec) == marks[-1].numbers
+    await check_points(engine, spec, (marks[-1], marks[1]))
+    assert await start_and_read(engine, spec) == marks[-1].numbers
 
 
 async def test_of_a_branch_that_was_restored_itself(engine: Engine, spec: ComputeSpec) -> None:
-    """Its WAL has the positions of the parent's a second time, on another timeline; and a third time."""
+    """Its WAL has the positions of its parent again, on another timeline; and a third time."""
     await start_compute(engine, spec)
-    marks = await write(engine, spec, 3)
-    second, _ = await begun(engine, spec, marks[1].points[0])
-    assert await held(engine, second) == [1, 2]
-    own = await write(engine, second, 2)
-    third, _ = await begun(engine, second, own[0].points[1])
-    assert await held(engine, third) == [1, 2, 3]
-    last = await write(engine, third, 2)
-    await check(engine, third, last[:1])
+    marks = await insert_numbers(engine, spec, 3)
+    second, _ = await create_branch_at(engine, spec, marks[1].points[0])
+    assert await start_and_read(engine, second) == [1, 2]
+    marks_of_second = await insert_numbers(engine, second, 2)
+    third, _ = await create_branch_at(engine, second, marks_of_second[0].points[1])
+    assert await start_and_read(engine, third) == [1, 2, 3]
+    last = await insert_numbers(engine, third, 2)
+    await check_points(engine, third, last[:1])
     await engine.ensure_suspended(third.endpoint_id)
-    await check(engine, third, last[1:])
+    await check_points(engine, third, last[1:])
 
 
 async def test_nothing_is_replayed_when_nothing_was_written_after_the_point(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
-    marks = await write(engine, spec, 1)
+    marks = await insert_numbers(engine, spec, 1)
     await engine.ensure_suspended(spec.endpoint_id)
     later = marks[-1].at + timedelta(days=1)
-    own, origin = await begun(engine, spec, Point(at=later))
-    cloned, now = await begun(engine, spec, HEAD)
-    assert origin == replace(now, at=later)
-    assert await held(engine, own) == await held(engine, cloned) == [1]
-    of_it, again = await begun(engine, cloned, Point(at=later))
-    assert again.lsn != now.lsn, "it has lived meanwhile"
-    assert await held(engine, of_it) == [1]
+    at_point, origin = await create_branch_at(engine, spec, Point(at=later))
+    cloned, head_origin = await create_branch_at(engine, spec, HEAD)
+    assert origin == replace(head_origin, at=later)
+    assert await start_and_read(engine, at_point) == await start_and_read(engine, cloned) == [1]
+    child, child_origin = await create_branch_at(engine, cloned, Point(at=later))
+    assert child_origin.lsn != head_origin.lsn, "a server has run on it since"
+    assert await start_and_read(engine, child) == [1]
 
 
 async def test_a_volume_that_is_not_there_has_no_points(engine: Engine, spec: ComputeSpec) -> None:
     with pytest.raises(EngineError, match="does not exist") as refused:
-        await begun(engine, spec, Point(lsn="0/1000000"))
+        await create_branch_at(engine, spec, Point(lsn="0/1000000"))
     assert not refused.value.transient
 
 
 async def test_where_the_wal_ends(engine: Engine, spec: ComputeSpec) -> None:
     assert await engine.read_wal_end(spec.volume_id) is None
     await start_compute(engine, spec)
-    mark = (await write(engine, spec, 1))[0]
+    mark = (await insert_numbers(engine, spec, 1))[0]
     running = await engine.read_wal_end(spec.volume_id)
-    child, origin = await begun(engine, spec, HEAD)
+    child, origin = await create_branch_at(engine, spec, HEAD)
     assert await engine.read_wal_end(child.volume_id) == origin.lsn
     await engine.ensure_suspended(spec.endpoint_id)
-    asleep = await engine.read_wal_end(spec.volume_id)
-    assert running is not None and asleep is not None
-    assert lsn.to_int(mark.lsn) <= lsn.to_int(running) <= lsn.to_int(asleep)
-    stands = replace(spec, is_read_only=True)
-    assert await engine.ensure_running(stands) is Readiness.READY
-    assert await engine.read_wal_end(spec.volume_id) == asleep, "it stands where it ended"
+    stopped = await engine.read_wal_end(spec.volume_id)
+    assert running is not None and stopped is not None
+    assert lsn.to_int(mark.lsn) <= lsn.to_int(running) <= lsn.to_int(stopped)
+    read_only = replace(spec, is_read_only=True)
+    assert await engine.ensure_running(read_only) is Readiness.READY
+    assert await engine.read_wal_end(spec.volume_id) == stopped, "a read-only compute writes no WAL"
     await engine.ensure_suspended(spec.endpoint_id)
-    assert await held(engine, spec) == [1]
+    assert await start_and_read(engine, spec) == [1]
     await kill(engine, spec)
     assert await engine.read_wal_end(spec.volume_id) is None
 

@@ -1,4 +1,4 @@
-"""One contract for every volume driver; the copy-on-write ones on file systems made for it."""
+"""The contract of every volume driver; copy-on-write drivers run on file systems created for the test."""
 
 import os
 import stat
@@ -56,7 +56,7 @@ def test_a_clone_for_the_same_owner_stays_with_it(workspace: DriverWorkspace) ->
 
 
 def test_what_a_clone_must_not_have_is_left_out(workspace: DriverWorkspace) -> None:
-    kept = {"PG_VERSION": b"17\n", "base/5/1259": b"table", "base/5/t_1": b"mine", "global/pg_control": b"c"}
+    expected = {"PG_VERSION": b"17\n", "base/5/1259": b"table", "base/5/t_1": b"mine", "global/pg_control": b"c"}
     left_out = (
         *("postmaster.pid", "postmaster.opts", "backup_label", "backup_label.old", "tablespace_map", "backup_manifest"),
         *("current_logfiles", "postgresql.auto.conf.tmp", "base/5/pg_internal.init", "global/pg_internal.init.77"),
@@ -66,10 +66,10 @@ def test_what_a_clone_must_not_have_is_left_out(workspace: DriverWorkspace) -> N
         *("pg_wal/0000000100000000000000A1", "pg_wal/archive_status/x.done", "pg_replslot/slot/state", "pg_stat_tmp/a"),
         *("pg_notify/0000", "pg_dynshmem/a", "pg_serial/a", "pg_snapshots/a", "pg_subtrans/0"),
     )
-    workspace.fill(kept | dict.fromkeys((*left_out, *emptied), b"of the server"))
+    workspace.fill(expected | dict.fromkeys((*left_out, *emptied), b"of the server"))
     before = read_tree(workspace.source_folder)
     folders = dict.fromkeys(("base", "base/5", "global", *(name.split("/")[0] for name in emptied)))
-    assert read_tree(workspace.clone()) == kept | folders
+    assert read_tree(workspace.clone()) == expected | folders
     assert read_tree(workspace.source_folder) == before
 
 
@@ -153,7 +153,7 @@ def test_a_large_file_that_lies_scattered_is_cloned_whole_and_piece_by_piece(
     workspace: DriverWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace.fill({"large": os.urandom(24 * MB)})
-    workspace.clone()  # what is written now goes elsewhere
+    workspace.clone()  # later writes go to new extents
     with (workspace.source_folder / "large").open("r+b") as file:
         for page in range(0, 24 * MB // 8192, 2):
             file.seek(page * 8192)
@@ -166,9 +166,9 @@ def test_a_large_file_that_lies_scattered_is_cloned_whole_and_piece_by_piece(
         ioctls.clone_range(source, target, offset, length)
 
     monkeypatch.setattr(reflink, "clone_range", clone_range)
-    again = workspace.folder / "again"
-    workspace.driver.clone(workspace.source_folder, again, current_identity())
-    assert read_tree(again) == read_tree(workspace.source_folder)
+    second_copy = workspace.folder / "second"
+    workspace.driver.clone(workspace.source_folder, second_copy, current_identity())
+    assert read_tree(second_copy) == read_tree(workspace.source_folder)
     if workspace.driver.name == "reflink":
         assert len(lengths) > 3000 / 256, "a piece has few extents"
         assert max(lengths) < 4 * MB
@@ -191,8 +191,8 @@ def test_what_a_clone_shares_with_its_source_takes_no_room(workspace: DriverWork
     before = workspace.used_bytes()
     copied = workspace.clone()
     if workspace.driver.name == "plain":
-        told = measure_disk_usage(copied)
-        assert told.own + told.shared == 100 * MB
+        usage = measure_disk_usage(copied)
+        assert usage.own + usage.shared == 100 * MB
         return
     assert workspace.used_bytes() - before < 4 * MB
     assert (
@@ -223,6 +223,6 @@ def test_what_a_file_system_can_do_is_found_out(workspace: DriverWorkspace) -> N
 
 def test_a_file_system_without_shared_blocks_says_so() -> None:
     require_cow()
-    with mount_loop_image("ext4", 64) as place:
-        assert not can_reflink(place)
-        assert not is_btrfs(place)
+    with mount_loop_image("ext4", 64) as folder:
+        assert not can_reflink(folder)
+        assert not is_btrfs(folder)

@@ -1,4 +1,4 @@
-"""Where is it: endpoints that sleep are woken, once however many ask, and nothing elsewhere delays it."""
+"""Wakes of suspended endpoints: shared by all requests, and not delayed by work elsewhere."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,8 +9,9 @@ import pytest
 
 from bough import clock
 from bough.domain.endpoint import EndpointState
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.domain.operation import OperationAction, OperationStatus
-from bough.engine.port import ComputeAddress, EngineError
+from bough.engine.port import EngineError
 from bough.errors import Busy, NotFound, PreconditionFailed, Unavailable
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation
@@ -33,7 +34,7 @@ async def wake(platform: Platform, made: dict[str, Any]) -> ComputeAddress:
 
 
 async def asleep(platform: Platform, **fields: Any) -> dict[str, Any]:
-    """A project whose compute was suspended."""
+    """Create a project whose compute is suspended."""
     made = await platform.create_ready_project(**fields)
     await call(platform, made, "suspend")
     await platform.run_operations()
@@ -48,7 +49,7 @@ async def call(platform: Platform, made: dict[str, Any], verb: str) -> None:
 
 
 async def starts(platform: Platform, made: dict[str, Any]) -> list[OperationStatus]:
-    """How the operations ended that started its compute, without the first."""
+    """Return the statuses of the operations that started its compute, except the first."""
     found = await platform.list_operations(made["project"]["id"])
     return [each.status for each in found if each.action is OperationAction.START_COMPUTE][1:]
 
@@ -99,7 +100,7 @@ async def test_one_whose_compute_crashed_is_started_again(platform: Platform) ->
 
 
 async def test_work_on_it_is_waited_for(platform: Platform) -> None:
-    """A stop that is under way ends first; the wake does not fail because of it."""
+    """A running stop ends first; the wake does not fail because of it."""
     made = await platform.create_ready_project()
     await call(platform, made, "suspend")
     async with platform.background_runner():
@@ -139,7 +140,7 @@ async def test_it_does_not_wait_behind_slow_work_elsewhere(platform: Platform, m
 async def test_a_start_that_waits_behind_slow_work_is_hurried(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a start of the machine, when many computes are to be started and one of them is asked for."""
+    """As after a reboot, when many computes are to be started and a client connects to one of them."""
     made = await asleep(platform)
     await call(platform, made, "start")
     monkeypatch.setattr(platform.inner.runner, "_workers", {True: 1, False: 0})
@@ -220,7 +221,7 @@ async def test_wakes_are_admitted_at_a_bounded_rate(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_slow_search_does_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On SQLite statements run where everybody waits, but for those that may take long."""
+    """On SQLite, statements run in the event loop's thread, except those that may take long."""
     async with open_platform() as platform:
         made = await asleep(platform)
         async with platform.store.read(slow=True) as rows:
@@ -251,7 +252,7 @@ async def test_when_it_was_wanted_is_remembered(platform: Platform) -> None:
 
 
 async def all_taken(platform: Platform, projects: list[dict[str, Any]]) -> bool:
-    """Whether every one has an operation that is under way."""
+    """Whether each has a running operation."""
     for made in projects:
         first = (await platform.list_operations(made["project"]["id"]))[0]
         if first.lease_until is None or first.has_ended:

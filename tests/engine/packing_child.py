@@ -1,7 +1,7 @@
-"""A process of its own that puts a volume away and brings it back, and is killed before each thing it does to the disk.
+"""A process that packs and unpacks a volume and is killed before each change that it makes to the disk.
 
-For each place to be killed at a child is forked, which ends there at once, as by SIGKILL. What it left is then dealt
-with by another, and must come to the same bytes. Prints how many places there were.
+For each point to be killed at, a child is forked, which exits there at once, as by SIGKILL. Another run then continues
+with what it left, and must end with the same bytes. Prints how many points there were.
 """
 
 import json
@@ -27,14 +27,14 @@ VOLUME = VolumeId("vol-0000000000")
 
 
 class PackedHome:
-    """A home with one volume, whose WAL is apart."""
+    """A home with one volume, whose WAL is outside its data folder."""
 
     def __init__(self, home: Path) -> None:
         self.folders = Folders(Settings(home=home, free_space_floor=0))
         self.volumes = Volumes(self.folders.volumes, self.folders.wal_archives)
-        self.wal = home / "apart"
+        self.wal = home / "external-wal"
         self.volumes.configure(self.volumes.driver, self.wal)
-        self.packing = VolumePacker(self.volumes, cast(RunningComputes, None), self.folders, floor=0)
+        self.packer = VolumePacker(self.volumes, cast(RunningComputes, None), self.folders, floor=0)
 
     @property
     def folder(self) -> VolumeFolder:
@@ -44,7 +44,9 @@ class PackedHome:
         for path in (self.folders.volumes, self.wal):
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir(parents=True)
-        self.folder.create(VolumeRecord(project_id=ProjectId("quiet-sea-12345678"), install="17", wal_apart=True))
+        self.folder.create(
+            VolumeRecord(project_id=ProjectId("quiet-sea-12345678"), install="17", has_external_wal=True)
+        )
         (self.folder.data / "base" / "5").mkdir(parents=True)
         self.folder.data.chmod(0o700)
         self.folder.external_wal.mkdir(mode=0o700)
@@ -54,34 +56,35 @@ class PackedHome:
         (self.folder.external_wal / "000000010000000000000001").write_bytes(b"wal" * 9_000)
 
     def pack(self) -> None:
-        self.packing._archive(self.folder, self.packing._read_record(self.folder))
+        self.packer._archive(self.folder, self.packer._read_record(self.folder))
 
     def unpack(self) -> None:
-        self.packing._restore(self.folder, self.packing._read_record(self.folder))
+        self.packer._restore(self.folder, self.packer._read_record(self.folder))
 
     def read_contents(self) -> dict[str, Any]:
-        """All but times, and what is ours."""
-        within = {"data": self.folder.data, "wal": self.folder.external_wal}
+        """Return the tenant's files without their times."""
+        folders = {"data": self.folder.data, "wal": self.folder.external_wal}
         return {
-            name: {key: each[:-1] for key, each in read_tree_metadata(path).items()} for name, path in within.items()
+            name: {key: metadata[:-1] for key, metadata in read_tree_metadata(path).items()}
+            for name, path in folders.items()
         }
 
     def list_names(self) -> list[str]:
-        """But for what is written over at the next write of its name."""
+        """Return the names in the folder, without temporary files, which the next write replaces."""
         return sorted(path.name for path in self.folder.path.iterdir() if not path.name.startswith("."))
 
 
-def kill_at(place: int, work: Callable[[], None]) -> bool:
-    """Whether it was killed before it was done."""
+def kill_at(point: int, work: Callable[[], None]) -> bool:
+    """Return whether the work was killed before it ended."""
     child = os.fork()
     if child == 0:
-        left = place
+        remaining = point
 
-        def hook(event: str, _given: tuple[Any, ...]) -> None:
-            nonlocal left
+        def hook(event: str, _arguments: tuple[Any, ...]) -> None:
+            nonlocal remaining
             if event in DISK_EVENTS:
-                left -= 1
-                if left == 0:
+                remaining -= 1
+                if remaining == 0:
                     os._exit(KILLED_EXIT_CODE)
 
         sys.addaudithook(hook)
@@ -89,41 +92,41 @@ def kill_at(place: int, work: Callable[[], None]) -> bool:
         os._exit(0)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    assert code in (0, KILLED_EXIT_CODE), f"killed at place {place}, it failed"
+    assert code in (0, KILLED_EXIT_CODE), f"killed at point {point}, it failed"
     return code == KILLED_EXIT_CODE
 
 
 def check_packing(home: Path) -> dict[str, int]:
-    made = PackedHome(home)
-    made.fill()
-    before, names = made.read_contents(), made.list_names()
-    made.pack()
-    assert made.list_names() == ["conf", "data.pack", "put-away", "volume.json"], made.list_names()
-    assert not made.folder.external_wal.exists()
-    assert made.folder.owner.uid == os.geteuid()
-    made.unpack()
-    assert (made.read_contents(), made.list_names()) == (before, names)
+    packed_home = PackedHome(home)
+    packed_home.fill()
+    before, names = packed_home.read_contents(), packed_home.list_names()
+    packed_home.pack()
+    assert packed_home.list_names() == ["conf", "data.pack", "put-away", "volume.json"], packed_home.list_names()
+    assert not packed_home.folder.external_wal.exists()
+    assert packed_home.folder.owner.uid == os.geteuid()
+    packed_home.unpack()
+    assert (packed_home.read_contents(), packed_home.list_names()) == (before, names)
     return {
-        "pack": _kill_at_every_event(made, made.pack, before, names, begun=lambda: None),
-        "unpack": _kill_at_every_event(made, made.unpack, before, names, begun=made.pack),
+        "pack": _kill_at_every_event(packed_home, packed_home.pack, before, names, prepare=lambda: None),
+        "unpack": _kill_at_every_event(packed_home, packed_home.unpack, before, names, prepare=packed_home.pack),
     }
 
 
 def _kill_at_every_event(
-    made: PackedHome, work: Callable[[], None], before: object, names: list[str], *, begun: Callable[[], None]
+    home: PackedHome, work: Callable[[], None], before: object, names: list[str], *, prepare: Callable[[], None]
 ) -> int:
     count = 1
     while True:
         for again in (False, True):
-            made.fill()
-            begun()
+            home.fill()
+            prepare()
             if not kill_at(count, work):
                 return count
             if again:
                 work()
-            made.unpack()
-            assert (made.read_contents(), made.list_names()) == (before, names), (
-                f"killed at place {count}, again: {again}"
+            home.unpack()
+            assert (home.read_contents(), home.list_names()) == (before, names), (
+                f"killed at point {count}, again: {again}"
             )
         count += 1
 

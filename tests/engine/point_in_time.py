@@ -1,4 +1,4 @@
-"""Numbered rows, each with a commit of its own, and going back to them."""
+"""Tables of numbers, one commit per number, and branches at those commits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,14 +11,15 @@ from bough.engine.local.history.recovery_plan import plan_recovery
 from bough.engine.port import Origin, Readiness
 from bough.ids import BranchId, EndpointId, VolumeId
 from support.engine_home import Compute, make_branch_spec
+from support.history import read_ancestry, take_base
 
 FILLER_SQL = "create table filling as select md5(random()::text) from generate_series(1, {rows})"
-FILLER_ROWS_PER_MB = 20_000  # in the WAL, about
+FILLER_ROWS_PER_MB = 20_000  # of WAL, roughly
 
 
 @dataclass(frozen=True)
 class CommitMark:
-    """A commit, and how one says that one wants to have it, and not the next."""
+    """A commit, and the points that include it but not the next one."""
 
     number: int
     at: datetime
@@ -30,7 +31,7 @@ class CommitMark:
 
 
 async def insert_numbers(compute: Compute, count: int) -> list[CommitMark]:
-    """Rows with the next numbers."""
+    """Insert the next numbers, one commit each."""
     async with compute.connect() as db:
         await db.execute("create table if not exists numbers (n int primary key)")
         return [await insert_number(db) for _ in range(count)]
@@ -43,7 +44,7 @@ async def insert_number(db: Any) -> CommitMark:
 
 
 async def write_filler_wal(compute: Compute, megabytes: int) -> None:
-    """WAL that has nothing to do with the numbers."""
+    """Write WAL that does not change the numbers."""
     async with compute.connect() as db:
         for _ in range(megabytes):
             await db.execute(f"begin; {FILLER_SQL.format(rows=FILLER_ROWS_PER_MB)}; rollback")
@@ -57,15 +58,15 @@ async def read_numbers(compute: Compute) -> list[int]:
 
 
 def plan_branch(parent: Compute) -> Compute:
-    """A branch of the same project, of which nothing is there yet."""
-    own = replace(parent.spec, endpoint_id=EndpointId.new(), volume_id=VolumeId.new(), branch_id=BranchId.new())
-    compute = Compute(parent.home, own)
+    """Return a branch of the same project that is not created yet."""
+    spec = replace(parent.spec, endpoint_id=EndpointId.new(), volume_id=VolumeId.new(), branch_id=BranchId.new())
+    compute = Compute(parent.home, spec)
     parent.home.computes.append(compute)
     return compute
 
 
 async def create_branch_at(parent: Compute, point: Point) -> tuple[Compute, Origin]:
-    """A branch as its parent was at the point; its compute was never started."""
+    """Create a branch as its parent was at the point, without starting its compute."""
     compute = plan_branch(parent)
     return compute, await ensure_branch_at(compute, parent, point)
 
@@ -76,20 +77,20 @@ async def ensure_branch_at(compute: Compute, parent: Compute, point: Point) -> O
 
 
 async def start_branch_at(parent: Compute, point: Point) -> Compute:
-    """The same, and its compute runs."""
+    """Create such a branch and start its compute."""
     compute, _ = await create_branch_at(parent, point)
     assert await compute.start() is Readiness.READY
     return compute
 
 
 async def read_numbers_at(parent: Compute, point: Point) -> list[int]:
-    """The numbers that were there at the point; nothing of the look is left."""
+    """Return the numbers that existed at the point, and remove the branch that was needed to read them."""
     compute = await start_branch_at(parent, point)
-    found = await read_numbers(compute)
+    numbers = await read_numbers(compute)
     await compute.suspend()
     await compute.delete()
     parent.home.computes.remove(compute)
-    return found
+    return numbers
 
 
 def numbers_up_to(mark: CommitMark) -> list[int]:
@@ -101,17 +102,12 @@ def point_before(marks: Sequence[CommitMark]) -> Point:
 
 
 async def take_base_backup(compute: Compute) -> Base:
-    engine, volume = compute.home.engine, compute.spec.volume_id
-    record = engine._history._archives.read_record(volume)
-    assert record is not None
-    base = await engine._history._bases.take(
-        volume, record, await engine._install_catalog.require_install(compute.spec.install)
-    )
+    base = await take_base(compute)
     assert base is not None
     return base
 
 
 def get_recovery_start(compute: Compute, point: Point) -> object:
-    """What a recovery would begin with."""
-    ancestry = compute.home.engine._history._recovery._lineages.read(compute.spec.volume_id)
+    """Return the base or template that a recovery starts from."""
+    ancestry = read_ancestry(compute)
     return plan_recovery(ancestry.lineages, ancestry.template, point)[0].start

@@ -1,4 +1,4 @@
-"""Bases: what they hold, who sees them, and what is left of them after a crash."""
+"""Bases: what they contain, who can see them, and what a crash leaves of them."""
 
 import asyncio
 import os
@@ -10,20 +10,19 @@ import pytest
 
 from bough import clock
 from bough.config import Settings
-from bough.engine.local.engine import LocalEngine
-from bough.engine.local.history.bases import Base
 from bough.engine.port import Readiness
 from engine.point_in_time import insert_numbers, numbers_up_to, read_numbers, read_numbers_at, write_filler_wal
-from support.engine_home import DRIVERS, Compute, EngineHome, home_on_driver
+from support.engine_home import DRIVERS, EngineHome, home_on_driver
+from support.history import archive_folder, hide_base, list_archived_wal, list_bases, take_base
 from support.home_consistency import HomeConsistency
 
-# The other tests here are on plain.
-EVERYDAY = ("reflink", "btrfs+wal")
+# The other tests in this module run on the plain driver.
+EVERYDAY_DRIVERS = ("reflink", "btrfs+wal")
 
 
 @pytest.fixture(
     scope="module",
-    params=[each if each in EVERYDAY else pytest.param(each, marks=pytest.mark.long) for each in DRIVERS],
+    params=[each if each in EVERYDAY_DRIVERS else pytest.param(each, marks=pytest.mark.long) for each in DRIVERS],
 )
 def any_settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
     with home_on_driver(request.param) as settings:
@@ -36,44 +35,24 @@ async def any_home(any_settings: Settings) -> AsyncIterator[EngineHome]:
         yield home
 
 
-def bases(compute: Compute) -> list[Base]:
-    return compute.home.engine._history._bases.list_bases(compute.spec.volume_id)
-
-
-async def take(compute: Compute) -> Base | None:
-    """As the engine does, when one is due."""
-    engine, volume = compute.home.engine, compute.spec.volume_id
-    record = engine._volumes.folder(volume).read_record()
-    assert record is not None
-    return await engine._history._bases.take(
-        volume, record, await engine._install_catalog.require_install(record.install)
-    )
-
-
-async def another_control(home: EngineHome) -> None:
-    await home.engine.close()
-    home.engine = LocalEngine(home.settings)
-    await home.engine.prepare()
-
-
 async def test_points_are_reached_from_the_bases_before_them(any_home: EngineHome) -> None:
-    """Of one that runs, one that sleeps, and one that was never opened; none of one that was killed."""
+    """Bases are taken of a running, a stopped and a never opened volume, and none of a killed one."""
     compute = await any_home.create_branch()
-    unopened = await take(compute)
+    unopened = await take_base(compute)
     assert unopened is not None
     assert await compute.start() is Readiness.READY
     first = await insert_numbers(compute, 3)
-    running = await take(compute)
+    running = await take_base(compute)
     assert running is not None
     second = await insert_numbers(compute, 3)
     await compute.suspend()
-    asleep = await take(compute)
-    assert asleep is not None
+    stopped = await take_base(compute)
+    assert stopped is not None
     assert await compute.start() is Readiness.READY
     third = await insert_numbers(compute, 3)
     await compute.kill()
-    assert await take(compute) is None
-    assert [each.name for each in bases(compute)] == [unopened.name, running.name, asleep.name]
+    assert await take_base(compute) is None
+    assert [each.name for each in list_bases(compute)] == [unopened.name, running.name, stopped.name]
 
     for mark in (first[1], second[1], third[1]):
         for point in mark.points:
@@ -82,10 +61,10 @@ async def test_points_are_reached_from_the_bases_before_them(any_home: EngineHom
     assert await read_numbers(compute) == numbers_up_to(third[-1])
     await compute.suspend()
     await compute.delete()
-    places = any_home.engine._folders
+    folders = any_home.engine._folders
     left = [
         path
-        for folder in (places.volumes, places.wal_archives, places.spools, places.pg_wal)
+        for folder in (folders.volumes, folders.wal_archives, folders.spools, folders.pg_wal)
         if folder
         for path in folder.iterdir()
     ]
@@ -96,55 +75,54 @@ async def test_old_wal_is_not_needed_where_there_is_a_base(any_home: EngineHome)
     compute = await any_home.create_compute()
     await insert_numbers(compute, 1)
     await write_filler_wal(compute, 6)
-    base = await take(compute)
+    base = await take_base(compute)
     assert base is not None
     late = await insert_numbers(compute, 2)
-    archives = any_home.engine._history._archives
-    for name in archives.list_wal_files(compute.spec.volume_id):
+    for name in list_archived_wal(compute):
         if name < base.first_segment:
-            (archives.folder(compute.spec.volume_id) / name).unlink()
+            (archive_folder(compute) / name).unlink()
     assert await read_numbers_at(compute, late[0].points[1]) == numbers_up_to(late[0])
 
 
 async def test_nobody_but_us_sees_a_base(home: EngineHome) -> None:
     compute = await home.create_compute()
-    base = await take(compute)
+    base = await take_base(compute)
     assert base is not None
-    seen = base.folder.path.stat()
-    assert stat.S_IMODE(seen.st_mode) == 0o700
-    assert seen.st_uid == os.geteuid()
+    status = base.folder.path.stat()
+    assert stat.S_IMODE(status.st_mode) == 0o700
+    assert status.st_uid == os.geteuid()
     assert base.name not in (await home.engine.observe()).volumes
-    await another_control(home)
-    assert bases(compute) == [base]
+    await home.restart_control()
+    assert list_bases(compute) == [base]
     assert "\n".join(HomeConsistency(home.settings).find_inconsistencies()) == ""
 
 
 async def test_a_base_of_one_that_sleeps_is_as_old_as_its_sleep(home: EngineHome) -> None:
-    """So what is older need not be kept for longer."""
+    """So older history need not be retained longer."""
     compute = await home.create_compute()
     await compute.suspend()
-    slept = clock.now()
+    suspended_at = clock.now()
     await asyncio.sleep(1.1)
-    base = await take(compute)
+    base = await take_base(compute)
     assert base is not None
-    assert base.at <= slept + timedelta(seconds=1)
+    assert base.at <= suspended_at + timedelta(seconds=1)
     child = await home.create_child(compute)
-    begun = home.engine._volumes.folder(child.spec.volume_id).read_record()
-    assert begun is not None
-    unopened = await take(child)
+    record = home.engine._volumes.folder(child.spec.volume_id).read_record()
+    assert record is not None
+    unopened = await take_base(child)
     assert unopened is not None
-    assert unopened.lsn == begun.lsn
+    assert unopened.lsn == record.origin_lsn
 
 
 async def test_what_a_killed_control_left_of_a_base_is_taken_away(home: EngineHome) -> None:
     compute = await home.create_compute()
-    base = await take(compute)
+    base = await take_base(compute)
     assert base is not None
-    half = base.folder.path.with_name(base.name[:-1] + "x.making")
-    half.mkdir()
-    another = await take(compute)
+    unfinished = base.folder.path.with_name(base.name[:-1] + "x.making")
+    unfinished.mkdir()
+    another = await take_base(compute)
     assert another is not None
-    home.engine._history._bases.hide(base)  # and nobody dropped it
-    await another_control(home)
-    assert bases(compute) == [another]
+    hide_base(home.engine, base)  # as if control was killed before it dropped the base
+    await home.restart_control()
+    assert list_bases(compute) == [another]
     assert "\n".join(HomeConsistency(home.settings).find_inconsistencies()) == ""

@@ -170,7 +170,7 @@ def test_a_machine_that_starts_no_more_processes_says_so_and_keeps_nothing_half(
     *errors, last = map(json.loads, lines)
     assert last == "ready", "when processes are available again"
     sentence, _, left = errors[0]
-    assert re.search("cannot be started: Resource temporarily unavailable|starts no more threads", sentence)
+    assert re.search("cannot be started: Resource temporarily unavailable|cannot start more threads", sentence)
     # Without a thread nothing can be cleaned up, either: the next start does that.
     assert left == [] or "threads" in sentence
     assert all(transient for _, transient, _ in errors)

@@ -116,6 +116,6 @@ async def test_a_branch_of_one_that_never_started_recovers_as_that_would(home: E
 
 async def test_a_label_that_is_none_is_told(home: EngineHome, child: Compute) -> None:
     os.truncate(child.data_folder / LABEL_FILE, 10)
-    with pytest.raises(EngineError, match="backup label is broken") as refused:
+    with pytest.raises(EngineError, match="backup label cannot be parsed") as refused:
         await home.create_child(child)
     assert not refused.value.transient

@@ -1,4 +1,4 @@
-"""The power is cut: what was answered is there, what was half made is gone, and nobody is needed to mend it."""
+"""Power cuts: what was confirmed is there, what was unfinished is removed, and no repair by hand is needed."""
 
 import random
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ from support.loop_images import FileSystem
 from support.power_cut import Disk, create_disk, kill_processes_in, simulate_power_cut
 from support.requirements import require_cow
 
-# `btrfs in xfs`: a home on XFS with a storage image, whose disk is a file of that XFS.
+# `btrfs in xfs`: a home on XFS with a btrfs storage image in a file of that XFS.
 DISKS: dict[str, FileSystem] = {"xfs": "xfs", "btrfs": "btrfs", "ext4": "ext4", "btrfs in xfs": "xfs"}
-LATER = ["btrfs", "ext4", "btrfs in xfs"]
-SHORT, LONG = 15, 200
+LONG_TIER = ["btrfs", "ext4", "btrfs in xfs"]
+SHORT_STEPS, LONG_STEPS = 15, 200
 EVERYDAY_SEED = 20261115
 
 
@@ -48,31 +48,31 @@ def home_on(kind: str) -> Iterator[tuple[Settings, Disk]]:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kind", ["xfs", *(pytest.param(kind, marks=pytest.mark.long) for kind in LATER)])
+@pytest.mark.parametrize("kind", ["xfs", *(pytest.param(kind, marks=pytest.mark.long) for kind in LONG_TIER)])
 async def test_nothing_is_lost_or_left_when_the_power_is_cut(kind: str, is_long_run: bool) -> None:
     seed = random.randrange(10**9) if is_long_run else EVERYDAY_SEED
     print(f"the seed is {seed}")  # shown when the test fails
     with home_on(kind) as (settings, disk):
-        machine = HomeConsistency(settings)
+        consistency = HomeConsistency(settings)
         walk = EngineWalk(settings, random.Random(seed), most=6 if is_long_run else 3, disk=disk)
         try:
-            await walk.run(LONG if is_long_run else SHORT)
+            await walk.run(LONG_STEPS if is_long_run else SHORT_STEPS)
         finally:
             print(f"{walk.calls} calls, kills: {walk.kills}")
-        assert await check_walk(walk, settings, machine) == ""
+        assert await check_walk(walk, settings, consistency) == ""
 
 
 async def test_a_spare_that_was_taken_a_moment_ago_has_its_wal() -> None:
-    """Its folders got new names on two file systems, which are synced one by one."""
+    """Its folders were renamed on two file systems, which are synced one after the other."""
     with home_on("btrfs in xfs") as (settings, disk):
         before = await WarmHome.start(settings)
         await before.wait_for_spares(1)
-        taken = await before.create_project()
+        assigned = await before.create_project()
         disk.cut_power()
-        with suppress(EngineError, OSError):  # from the next spare, which was being made
+        with suppress(EngineError, OSError):  # from the next spare, which was being created
             await before.engine.close()
         simulate_power_cut(disk, settings)
         async with WarmHome.open(settings) as home:
-            compute = home.adopt(taken)
+            compute = home.adopt(assigned)
             assert await compute.start() is Readiness.READY
             assert await compute.fetch_value("select 1") == 1

@@ -52,10 +52,10 @@ async def test_roles_and_databases_come_with_the_rest(primary: Compute, home: En
     replica = await start_replica(primary)
     await home.engine.apply_change(make_branch_spec(primary.spec), CreateRole(name="late", verifier=VERIFIER))
 
-    async def reads_error() -> object:
+    async def has_role() -> object:
         return await replica.fetch_value("select exists (select from pg_roles where rolname = 'late')")
 
-    await wait_until_equal(reads_error, True)
+    await wait_until_equal(has_role, True)
 
 
 async def test_several_follow_one(primary: Compute) -> None:
@@ -259,10 +259,10 @@ async def test_without_a_primary_it_stands_still_until_it_is_started_again(prima
     await replica.start()
     assert await get_replication_state(replica) is ReplicaState.FOLLOWING
 
-    async def reads_error() -> object:
+    async def has_role() -> object:
         return await replica.fetch_value("select exists (select from pg_roles where rolname = 'late')")
 
-    await wait_until_equal(reads_error, True)
+    await wait_until_equal(has_role, True)
 
 
 async def test_a_primary_that_comes_is_followed_without_a_restart(primary: Compute) -> None:

@@ -212,7 +212,7 @@ def test_a_closed_folder_on_the_way_is_named(traversable_folder: Path) -> None:
     closed = traversable_folder / "closed"
     (closed / "home").mkdir(parents=True)
     closed.chmod(0o700)
-    with pytest.raises(EngineError, match=f"cannot pass {closed}: run `chmod o\\+x {closed}`"):
+    with pytest.raises(EngineError, match=f"cannot traverse {closed}: run `chmod o\\+x {closed}`"):
         check_traversable(closed / "home")
 
 

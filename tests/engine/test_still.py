@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from bough.domain.catalog_change import SetPassword
-from bough.engine.local.computes import wal_segments
+from bough.engine.local.volumes.control_files import read_control_file
 from bough.engine.port import EngineError, Readiness, ReplicaState
 from bough.engine.spec import RoleSpec, build_compute_settings
 from bough.postgres.backup import OLD_LABEL_FILE
@@ -47,7 +47,7 @@ async def check_read_only(compute: Compute) -> None:
 
 
 def timeline(compute: Compute) -> int:
-    return wal_segments.read_control_file(compute.data_folder).timeline
+    return read_control_file(compute.data_folder).timeline
 
 
 async def test_nothing_is_written_in_one_and_afterwards_it_goes_on(primary: Compute) -> None:
@@ -62,7 +62,7 @@ async def test_nothing_is_written_in_one_and_afterwards_it_goes_on(primary: Comp
     assert await read_numbers(primary) == [1, 2]
     assert timeline(primary) == before
     await primary.suspend()
-    assert wal_segments.read_control_file(primary.data_folder).state == 1, "a clean shutdown"
+    assert read_control_file(primary.data_folder).state == 1, "a clean shutdown"
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Volumes: whole or absent, owned by their project, removed without a trace."""
+"""Volumes: complete or absent, owned by their project, removed without a trace."""
 
 import asyncio
 import os
@@ -13,6 +13,7 @@ from bough.engine.local.engine import LocalEngine
 from bough.engine.local.volumes import reflink
 from bough.engine.local.volumes.atomic_folders import create_atomically, remove_atomically
 from bough.engine.local.volumes.driver_choice import choose_driver
+from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.plain import PlainDriver
 from bough.engine.local.volumes.reflink import ReflinkDriver
 from bough.engine.local.volumes.volumes import Volumes
@@ -24,13 +25,13 @@ from support.loop_images import mount_loop_image
 from support.requirements import require_cow, require_root
 
 
-def mode(path: Path) -> int:
+def get_mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_a_failure_in_the_making_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), create_atomically(tmp_path / "thing", PlainDriver()) as making:
-        making.mkdir()
+    with pytest.raises(RuntimeError), create_atomically(tmp_path / "thing", PlainDriver()) as staged:
+        staged.mkdir()
         raise RuntimeError("the disk broke")
     assert list(tmp_path.iterdir()) == []
 
@@ -38,9 +39,9 @@ def test_a_failure_in_the_making_leaves_nothing(tmp_path: Path) -> None:
 def test_what_a_crash_left_is_made_again_from_the_start(tmp_path: Path) -> None:
     (tmp_path / "thing.making").mkdir()
     (tmp_path / "thing.making" / "half").touch()
-    with create_atomically(tmp_path / "thing", PlainDriver()) as making:
-        making.mkdir()
-        (making / "whole").touch()
+    with create_atomically(tmp_path / "thing", PlainDriver()) as staged:
+        staged.mkdir()
+        (staged / "whole").touch()
     assert [path.name for path in (tmp_path / "thing").iterdir()] == ["whole"]
 
 
@@ -55,29 +56,29 @@ def test_dropping_may_be_repeated_after_a_crash_in_its_middle(tmp_path: Path) ->
 async def test_a_removal_that_nobody_waits_for_any_longer_hurries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, hurried = threading.Event(), list[bool]()
+    started, is_hurried = threading.Event(), list[bool]()
 
-    def ease(_: Path, hurry: threading.Event) -> None:
-        begun.set()
-        hurried.append(hurry.wait(60))
+    def free_slowly(_: Path, hurry: threading.Event) -> None:
+        started.set()
+        is_hurried.append(hurry.wait(60))
 
-    monkeypatch.setattr(reflink, "free_blocks", ease)
+    monkeypatch.setattr(reflink, "free_blocks", free_slowly)
     (tmp_path / "vol-old" / "data").mkdir(parents=True)
     volumes = Volumes(tmp_path)
     volumes.configure(ReflinkDriver(), None)
-    removing = asyncio.create_task(volumes.ensure_absent(VolumeId("vol-old"), ProjectId.new()))
-    await asyncio.to_thread(begun.wait, 60)
-    removing.cancel()
+    removal = asyncio.create_task(volumes.ensure_absent(VolumeId("vol-old"), ProjectId.new()))
+    await asyncio.to_thread(started.wait, 60)
+    removal.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await removing
-    assert hurried == [True]
+        await removal
+    assert is_hurried == [True]
     assert list(tmp_path.iterdir()) == []
     volumes.close()
 
 
 @pytest.mark.parametrize("storage", ["reflink", "btrfs"])
 def test_a_driver_that_the_file_system_cannot_do_is_refused(traversable_folder: Path, storage: str) -> None:
-    with pytest.raises(InvalidSetting, match=f"cannot do --storage {storage}.*`bough storage init`"):
+    with pytest.raises(InvalidSetting, match=f"does not support --storage {storage}.*`bough storage init`"):
         choose_driver(storage, traversable_folder)
 
 
@@ -95,10 +96,10 @@ def test_auto_takes_the_best_that_the_file_system_can_do(traversable_folder: Pat
 async def test_a_volume_is_closed_to_all_but_its_project(home: EngineHome) -> None:
     compute = await home.create_branch()
     owner = compute.data_folder.stat().st_uid
-    assert mode(compute.data_folder) == 0o700
+    assert get_mode(compute.data_folder) == 0o700
     assert all(path.lstat().st_uid == owner for path in compute.data_folder.rglob("*"))
-    assert not any(mode(path) & 0o077 for path in compute.data_folder.rglob("*"))
-    assert not mode(compute.volume_folder) & 0o007
+    assert not any(get_mode(path) & 0o077 for path in compute.data_folder.rglob("*"))
+    assert not get_mode(compute.volume_folder) & 0o007
     assert owner in range(*home.settings.project_uids) if is_root() else owner == os.geteuid()
 
 
@@ -107,38 +108,61 @@ async def test_a_project_cannot_write_what_is_ours(home: EngineHome) -> None:
     compute = await home.create_compute()
     for path in (compute.volume_folder, compute.volume_folder / "conf", *(compute.volume_folder / "conf").iterdir()):
         assert path.stat().st_uid == 0
-        assert not mode(path) & 0o022
-    assert mode(compute.volume_folder / "volume.json") == 0o600
+        assert not get_mode(path) & 0o022
+    assert get_mode(compute.volume_folder / "volume.json") == 0o600
+
+
+def test_a_record_is_stored_under_the_keys_of_earlier_versions() -> None:
+    stored = {
+        "project_id": "quiet-sea-12345678",
+        "install": "system-17",
+        "parent": "vol-parent",
+        "wal_apart": True,
+        "born": "spare-1",
+        "lsn": "0/1000000",
+        "at": "2026-11-18T00:00:00+00:00",
+        "subscribes": True,
+        "is_replica": True,
+        "first_segment": "000000010000000000000001",
+        "made_at": "2026-11-18T00:00:01+00:00",
+        "begins_itself": True,
+        "base_of": "vol-other",
+        "pending": True,
+    }
+    record = VolumeRecord.from_fields({**stored, "applied": "a field of another version"})
+    assert record.to_fields() == stored
+    assert record.is_pending and record.is_self_contained and record.has_external_wal
+    assert (record.spare_name, record.origin_lsn) == ("spare-1", "0/1000000")
 
 
 async def test_leftovers_are_neither_seen_nor_kept(home: EngineHome) -> None:
     volumes = home.settings.home / "volumes"
     for name in ("vol-half.making", "vol-gone.dropping"):
         (volumes / name / "data").mkdir(parents=True)
-    seen = (await home.engine.observe()).volumes
-    assert not any("half" in volume or "gone" in volume for volume in seen)
-    again = LocalEngine(home.settings)
-    await again.prepare()
-    await again.close()
+    observed = (await home.engine.observe()).volumes
+    assert not any("half" in volume or "gone" in volume for volume in observed)
+    engine = LocalEngine(home.settings)
+    await engine.prepare()
+    await engine.close()
     assert list(volumes.glob("*.*")) == []
 
 
 async def test_a_leftover_of_the_same_volume_is_redone(home: EngineHome) -> None:
     spec = make_compute_spec(home.get_install())
-    making = home.settings.home / "volumes" / f"{spec.volume_id}.making"
-    making.mkdir()
-    (making / "data").touch()
+    staged = home.settings.home / "volumes" / f"{spec.volume_id}.making"
+    staged.mkdir()
+    (staged / "data").touch()
     await home.engine.ensure_branch(make_branch_spec(spec))
-    assert not making.exists()
+    assert not staged.exists()
     assert (home.settings.home / "volumes" / spec.volume_id / "data" / "PG_VERSION").read_text() == "17\n"
     await home.engine.ensure_absent(spec.project_id, spec.volume_id)
 
 
 async def test_nothing_new_is_made_below_the_floor_of_free_space(home: EngineHome) -> None:
-    there = await home.create_branch()
+    existing = await home.create_branch()
     engine = LocalEngine(home.settings.model_copy(update={"free_space_floor": 1 << 60}))
     await engine.prepare()
-    await engine.ensure_branch(make_branch_spec(there.spec))
+    await engine.ensure_branch(make_branch_spec(existing.spec))
     with pytest.raises(EngineError, match="less than free_space_floor") as refused:
         await engine.ensure_branch(make_branch_spec(make_compute_spec(home.get_install(), project_id=ProjectId.new())))
     assert not refused.value.transient

@@ -1,7 +1,7 @@
-"""Bytes of strangers: whatever comes, what reads them ends with an answer or with a refusal of its own.
+"""Fuzzing of the parsers for unauthenticated clients: each input is parsed or rejected with an expected error.
 
-Good packets and messages are spoiled by chance, a million of them in the long tier. The seed is told when
-one gets through, so the same can be tried again.
+Valid packets and messages are mutate at random, a million of them in the long tier. A failure reports its seed, so
+that it can be repeated.
 """
 
 import random
@@ -45,13 +45,15 @@ def read_host(data: bytes) -> None:
     host, _, options = data.decode("latin-1").partition(" ")
     found = resolve_target(host, "localhost", {"user": "a", "options": options})
     assert found.endpoint is None or len(found.endpoint) <= 60
-    heard = _words(found.parameters.get("options", ""))
-    assert [word for word in heard if word.startswith(("endpoint=", "project="))] == []
-    assert [word for word in heard if word != "-c"] == [word for word in _words(options) if not _is_named(word)]
+    received = _split_options(found.parameters.get("options", ""))
+    assert [word for word in received if word.startswith(("endpoint=", "project="))] == []
+    assert [word for word in received if word != "-c"] == [
+        word for word in _split_options(options) if not _names_endpoint(word)
+    ]
 
 
-def _words(options: str) -> list[str]:
-    """Letter by letter, as Postgres splits them."""
+def _split_options(options: str) -> list[str]:
+    """Split options character by character, as Postgres does."""
     words, word, is_escaped = [], "", False
     for letter in options:
         if not is_escaped and letter in " \t\n\v\f\r":
@@ -65,18 +67,18 @@ def _words(options: str) -> list[str]:
     return [word for word in (*words, word) if word]
 
 
-def _is_named(word: str) -> bool:
+def _names_endpoint(word: str) -> bool:
     starts = [start + name for start in ("", "--", "-c") for name in ("endpoint=", "project=")]
     return word == "-c" or word.startswith(tuple(starts))
 
 
 def read_stream(data: bytes) -> None:
-    framing = MessageDecoder(300)
+    decoder = MessageDecoder(300)
     for at in range(0, len(data), 37):
-        framing.feed(data[at : at + 37])
-        while (message := framing.next_message()) is not None:
+        decoder.feed(data[at : at + 37])
+        while (message := decoder.next_message()) is not None:
             assert len(message.body) <= 296
-        assert len(framing) <= 301
+        assert len(decoder) <= 301
 
 
 def read_messages(data: bytes) -> None:
@@ -86,7 +88,7 @@ def read_messages(data: bytes) -> None:
         messages.parse_backend_key_data,
         messages.parse_parameter_status,
     ):
-        _refused(reader, data)
+        _expect_rejection(reader, data)
     messages.parse_authentication_code(data)
 
 
@@ -98,8 +100,8 @@ def read_password(data: bytes) -> None:
 
 
 def read_first_proof(data: bytes) -> None:
-    _refused(
-        lambda words: ScramExchange(KNOWN, bytes(32), is_known=True).handle_client_first(SCRAM_SHA_256_PLUS, words),
+    _expect_rejection(
+        lambda data: ScramExchange(KNOWN, bytes(32), is_known=True).handle_client_first(SCRAM_SHA_256_PLUS, data),
         data,
     )
     ScramExchange(KNOWN, bytes(32), is_known=True).handle_client_first(SCRAM_SHA_256, data)
@@ -108,7 +110,7 @@ def read_first_proof(data: bytes) -> None:
 def read_last_proof(data: bytes) -> None:
     server = ScramExchange(KNOWN, None, is_known=True)
     nonce = server.handle_client_first(SCRAM_SHA_256, b"n,,n=,r=abc").partition(b",")[0]
-    with pytest.raises(ANSWERS):  # nobody guesses the proof
+    with pytest.raises(ANSWERS):  # the proof cannot be guessed
         server.handle_client_final(data.replace(b"r=NONCE", nonce))
 
 
@@ -117,7 +119,7 @@ def read_verifier(data: bytes) -> None:
     assert found is None or (len(found.stored_key), len(found.server_key)) == (32, 32)
 
 
-def _refused(reader: Callable[[bytes], object], data: bytes) -> None:
+def _expect_rejection(reader: Callable[[bytes], object], data: bytes) -> None:
     try:
         reader(data)
     except ANSWERS:
@@ -162,27 +164,27 @@ _ODD = [
 ]
 
 
-def spoiled(good: bytes, chance: random.Random) -> bytes:
-    """A few bytes changed, cut, repeated or put in; now and then something long."""
+def mutate(good: bytes, rng: random.Random) -> bytes:
+    """Change, cut, repeat or insert a few bytes; sometimes insert something long."""
     data = bytearray(good)
-    for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
-        at = chance.randrange(len(data) + 1)
-        match chance.randrange(7):
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+        at = rng.randrange(len(data) + 1)
+        match rng.randrange(7):
             case 0 if at < len(data):
-                data[at] = chance.randrange(256)
+                data[at] = rng.randrange(256)
             case 1 if at < len(data):
-                data[at] ^= 1 << chance.randrange(8)
+                data[at] ^= 1 << rng.randrange(8)
             case 2:
-                del data[at : at + chance.randrange(1, 9)]
+                del data[at : at + rng.randrange(1, 9)]
             case 3:
-                data[at:at] = chance.choice(_ODD)
+                data[at:at] = rng.choice(_ODD)
             case 4:
-                data[at:at] = chance.randbytes(chance.randrange(1, 9))
+                data[at:at] = rng.randbytes(rng.randrange(1, 9))
             case 5:
-                data[at:at] = data[: chance.randrange(len(data) + 1)]
-            case _ if chance.random() < 0.02:
-                data[at:at] = bytes([chance.randrange(256)]) * chance.randrange(12_000)
-    if len(good) >= 8 and chance.random() < 0.5:  # a length that fits leads further in
+                data[at:at] = data[: rng.randrange(len(data) + 1)]
+            case _ if rng.random() < 0.02:
+                data[at:at] = bytes([rng.randrange(256)]) * rng.randrange(12_000)
+    if len(good) >= 8 and rng.random() < 0.5:  # a valid length gets further into the parser
         data[:4] = len(data).to_bytes(4, "big") if good[:2] == b"\0\0" else data[:4]
     return bytes(data)
 
@@ -190,23 +192,23 @@ def spoiled(good: bytes, chance: random.Random) -> bytes:
 @pytest.mark.parametrize("reader", GOOD, ids=lambda reader: reader.__name__)
 def test_spoiled_bytes_end_in_an_answer(reader: Callable[[bytes], None], is_long_run: bool) -> None:
     seed = secrets.randbits(32)
-    chance = random.Random(seed)
-    answered = refused = 0
+    rng = random.Random(seed)
+    replied = rejected = 0
     for turn in range((LONG if is_long_run else EVERYDAY) // len(GOOD)):
-        data = spoiled(chance.choice(GOOD[reader]), chance)
+        data = mutate(rng.choice(GOOD[reader]), rng)
         try:
             reader(data)
-            answered += 1
+            replied += 1
         except ANSWERS:
-            refused += 1
+            rejected += 1
         except Exception as error:
             raise AssertionError(f"seed {seed}, turn {turn}: {data!r}") from error
-    assert answered > 0  # else the spoiling is too coarse to reach anything
+    assert replied > 0  # otherwise the mutations are too coarse to reach anything
 
 
 @given(st.sampled_from(list(GOOD)), st.binary(max_size=300))
 def test_bytes_of_chance_end_in_an_answer(reader: Callable[[bytes], None], data: bytes) -> None:
-    _refused(reader, data)
+    _expect_rejection(reader, data)
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text(), max_size=8), st.text(max_size=80) | st.none())
@@ -220,13 +222,13 @@ def test_any_parameters_and_host(parameters: dict[str, str], host: str | None) -
 
 @pytest.mark.parametrize("filling", [b"a", b"\0", b"a\0", b"\xff", b"\\", b"=", b",", b" ", b"endpoint=a ", b"-c "])
 def test_no_packet_takes_much_memory(filling: bytes) -> None:
-    """A stranger gets to say 10 KB; reading them takes some of its multiples and gives all of it back."""
+    """An unauthenticated client may send 10 KB; parsing takes a small multiple of that, and frees all of it."""
     body = (filling * MAX_PACKET_LENGTH)[: MAX_PACKET_LENGTH - 8 - len(b"user\0a\0options\0\0\0")]
     tracemalloc.start()
     try:
         for reader in GOOD:
             for data in (startup_packets.packet(0x30000, b"user\0a\0options\0" + body + b"\0\0"), body + b"\0"):
-                _refused(reader, data)
+                _expect_rejection(reader, data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -234,7 +236,7 @@ def test_no_packet_takes_much_memory(filling: bytes) -> None:
 
 
 def test_the_good_ones_are_good() -> None:
-    """Else spoiling them would prove little."""
+    """Otherwise mutating them would prove little."""
     for reader in (read_first_packet, read_stream, read_password, read_verifier):
         for data in GOOD[reader]:
             reader(data)

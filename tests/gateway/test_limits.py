@@ -1,4 +1,4 @@
-"""Strangers are held up, and friends are not."""
+"""Login limits: they delay guessing clients and no others."""
 
 import pytest
 
@@ -19,16 +19,16 @@ from bough.ids import EndpointId
 ONE, OTHER = EndpointId("ep-one"), EndpointId("ep-other")
 
 
-def failing(limits: LoginLimits, client: str, times: int, endpoint: EndpointId = ONE) -> None:
+def record_failures(limits: LoginLimits, client: str, times: int, endpoint: EndpointId = ONE) -> None:
     for _ in range(times):
         limits.record_failure(client, endpoint)
 
 
 def test_a_client_that_fails_too_often_at_an_endpoint_waits_there_and_nowhere_else() -> None:
     limits = LoginLimits()
-    failing(limits, "192.0.2.1", MAX_FAILURES_PER_CLIENT - 1)
+    record_failures(limits, "192.0.2.1", MAX_FAILURES_PER_CLIENT - 1)
     limits.check("192.0.2.1", ONE)
-    failing(limits, "192.0.2.1", 1)
+    record_failures(limits, "192.0.2.1", 1)
     with pytest.raises(RateLimitExceeded, match=r"Too many failed logins; try again in \d+ seconds"):
         limits.check("192.0.2.1", ONE)
     limits.check("192.0.2.1", OTHER)
@@ -53,7 +53,7 @@ def test_what_is_right_is_given_back() -> None:
     for _ in range(2 * MAX_FAILURES_PER_ENDPOINT):
         limits.count_attempt("192.0.2.1", ONE)
         limits.record_success("192.0.2.1", ONE)
-    failing(limits, "192.0.2.1", MAX_FAILURES_PER_CLIENT - 1)
+    record_failures(limits, "192.0.2.1", MAX_FAILURES_PER_CLIENT - 1)
     limits.count_attempt("192.0.2.1", ONE)
     with pytest.raises(RateLimitExceeded):
         limits.count_attempt("192.0.2.1", ONE)
@@ -75,11 +75,11 @@ def test_an_attempt_that_ends_unjudged_counts_once_it_was_asked_for_its_proof() 
 
 def test_it_may_try_again_after_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = LoginLimits()
-    failing(limits, "192.0.2.1", MAX_FAILURES_PER_CLIENT)
+    record_failures(limits, "192.0.2.1", MAX_FAILURES_PER_CLIENT)
     moment = clock.monotonic() + WINDOW_SECONDS + 1
     monkeypatch.setattr(clock, "monotonic", lambda: moment)
     limits.check("192.0.2.1", ONE)
-    failing(limits, "192.0.2.1", 1)
+    record_failures(limits, "192.0.2.1", 1)
     limits.check("192.0.2.1", ONE)
 
 
@@ -101,10 +101,10 @@ def test_addresses_of_one_ipv6_network_count_as_one() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits_module, "_MOST", 10)
+    monkeypatch.setattr(limits_module, "_MAX_KEYS", 10)
     limits = LoginLimits()
     for number in range(100):
-        failing(limits, f"192.0.2.{number}", 2, EndpointId(f"ep-{number}"))
+        record_failures(limits, f"192.0.2.{number}", 2, EndpointId(f"ep-{number}"))
         limits.record_success(f"192.0.2.{number}", EndpointId(f"ep-{number}"))
-    counted = (limits._of_client, limits._endpoints, limits._at_endpoint, limits._trusted)
+    counted = (limits._by_client, limits._failed_endpoints, limits._by_endpoint, limits._trusted)
     assert [len(each) for each in counted] == [10] * 4

@@ -1,4 +1,4 @@
-"""Where clients want to go, from all they may say about it."""
+"""The target of a connection, from everything that clients can send."""
 
 import pytest
 

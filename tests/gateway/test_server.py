@@ -1,4 +1,4 @@
-"""Accepting: who a client is by its address, and when there is no room for another."""
+"""Accepting connections: client addresses, and no free file descriptors."""
 
 import asyncio
 import errno
@@ -10,8 +10,8 @@ import pytest
 from bough.gateway import server
 from bough.gateway.accept_balancer import ACCEPT_DELAY_SECONDS, AcceptBalancer
 from bough.gateway.client_origin import ClientOrigins
-from gateway.test_door import BY_NAME
-from support import gateway as doorways
+from gateway.test_handshake import BY_NAME
+from support import gateway as gateways
 from support.gateway import InProcessGateway
 from support.postgres import PostgresServer
 
@@ -33,11 +33,11 @@ def test_the_address_of_a_client(peer: object, address: str | None) -> None:
 
 
 def test_a_dead_client_is_noticed_by_the_system() -> None:
-    """TCP asks a silent client from time to time whether it is there."""
+    """TCP keepalive probes silent clients."""
     tcp = socket.create_server(("127.0.0.1", 0))
     with socket.create_connection(tcp.getsockname()):
         accepted, _ = tcp.accept()
-        server._tune(accepted)
+        server._set_tcp_options(accepted)
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
@@ -45,27 +45,27 @@ def test_a_dead_client_is_noticed_by_the_system() -> None:
     tcp.close()
 
 
-class Full(socket.socket):
-    """A listener whose process has no file descriptor left, for a while."""
+class ListenerWithoutDescriptors(socket.socket):
+    """A listener whose process has no free file descriptors for a while."""
 
-    refusals = 2
+    rejections = 2
 
     def accept(self) -> Any:
-        if self.refusals:
-            self.refusals -= 1
+        if self.rejections:
+            self.rejections -= 1
             raise OSError(errno.EMFILE, "Too many open files")
         return super().accept()
 
 
 async def test_without_file_descriptors_clients_wait_and_are_served_later(gateway: InProcessGateway) -> None:
     gateway.servers[0].stop_accepting()
-    full = Full()
+    full = ListenerWithoutDescriptors()
     full.bind(("127.0.0.1", 0))
     full.listen(8)
     gateway.port = full.getsockname()[1]
     gateway.add_worker(full)
     assert await gateway.query_with_libpq(f"{BY_NAME} sslmode=require") == "1"
-    assert full.refusals == 0
+    assert full.rejections == 0
 
 
 async def test_stopping_tells_everybody(gateway: InProcessGateway) -> None:
@@ -83,23 +83,23 @@ async def test_stopping_tells_everybody(gateway: InProcessGateway) -> None:
 
 @pytest.mark.parametrize("workers", [2, 3])
 async def test_workers_take_clients_in_turn(postgres_server: PostgresServer, workers: int) -> None:
-    async with doorways.open_gateway(postgres_server, workers=workers) as opened:
+    async with gateways.open_gateway(postgres_server, workers=workers) as opened:
         for _ in range(4 * workers):
             wire = await opened.open_wire_client()
             await wire.request_tls()
-            await asyncio.sleep(10 * ACCEPT_DELAY_SECONDS)  # those that let another go ahead listen again
+            await asyncio.sleep(10 * ACCEPT_DELAY_SECONDS)  # paused listeners listen again
         assert [each.connections for each in opened.servers] == [4] * workers
-        opened.servers[0].stop_accepting()  # which has as many as the others, and takes nobody any more
+        opened.servers[0].stop_accepting()  # it has as many connections as the others, and accepts no more
         for _ in range(4):
             await (await opened.open_wire_client()).request_tls()
         assert opened.servers[0].connections == 4
 
 
 async def test_nobody_waits_for_a_worker_that_was_killed(postgres_server: PostgresServer) -> None:
-    """Its note stays as it was, with none."""
-    async with doorways.open_gateway(postgres_server, workers=1) as opened:
+    """Its published count stays at zero."""
+    async with gateways.open_gateway(postgres_server, workers=1) as opened:
         AcceptBalancer(opened.folder, 5)
         for _ in range(3):
             await (await opened.open_wire_client()).request_tls()
         assert opened.servers[0].connections == 3
-        assert not opened.servers[0]._balance.has_fewest()
+        assert not opened.servers[0]._balancer.has_fewest()

@@ -137,7 +137,7 @@ async def test_a_full_database_is_read_only_until_it_has_room_again(gateway: Pla
     for session in (direct, pooled, later):
         hint = await refused(session)
         assert hint == (
-            "The branch holds more than the 4 MB that the plan small allows. Choose a larger plan, or make room: "
+            "The branch is over the 4 MB storage limit of the plan small. Choose a larger plan, or free space: "
             "BEGIN READ WRITE; DELETE ...; COMMIT; and then VACUUM."
         )
         assert await count(session) == 2
@@ -169,8 +169,8 @@ async def test_one_that_is_far_over_its_limit_cannot_be_written_until_it_is_rais
             await session.execute("set default_transaction_read_only = off")
             hint = await refused(session)
             assert hint == (
-                "The branch holds more than the 4 MB that the plan small allows. It is so far over it that nothing "
-                "can be written until the project has a larger plan."
+                "The branch is over the 4 MB storage limit of the plan small. It is so far over it that no writes are "
+                "possible until the project has a larger plan."
             )
             with pytest.raises(psycopg.errors.FeatureNotSupported, match=READ_WRITE_NEVER):
                 await session.execute("begin read write")
@@ -179,7 +179,7 @@ async def test_one_that_is_far_over_its_limit_cannot_be_written_until_it_is_rais
         gateway.platform, "POST", f"{branch}/roles", status=422, body={"role": {"name": "late"}}
     )
     assert refusal["code"] == "STORAGE_LIMIT_EXCEEDED"
-    assert "far more than the 4 MB" in refusal["message"]
+    assert "far over the 4 MB storage limit" in refusal["message"]
     replica = {"endpoint": {"branch_id": made["branch"]["id"], "type": "read_only"}}
     await send_request(gateway.platform, "POST", f"{project_path(made)}/endpoints", status=422, body=replica)
 
@@ -244,7 +244,9 @@ async def test_who_transferred_all_is_not_let_in_until_the_month_or_the_plan_giv
         with pytest.raises(psycopg.OperationalError) as refusal:
             await gateway.connect(made, pooled=pooled)
         words = str(refusal.value)
-        assert "The project has transferred the 195.3 kB that the plan thrifty allows in a month, which ends" in words
+        assert (
+            "The project has transferred the 195.3 kB that the plan thrifty allows per month. The month ends" in words
+        )
         for stranger in (wrong, {"user": "nobody"}, {"user": "nobody", **wrong}):
             with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
                 await gateway.connect(made, pooled=pooled, **stranger)
@@ -276,8 +278,8 @@ async def test_who_has_not_claimed_is_told_where_to(gateway: PlatformGateway) ->
         await session.execute(FILL.format(3700))
         await gateway.run_task(EnforceStorageLimits)
         assert await refused(session) == (
-            f"The database holds more than the 4 MB that an unclaimed one may have. Claim it to have more: {link} - or "
-            "make room: BEGIN READ WRITE; DELETE ...; COMMIT; and then VACUUM."
+            f"The database is over the 4 MB limit of unclaimed databases. Claim it to raise the limit: {link} - or "
+            "free space: BEGIN READ WRITE; DELETE ...; COMMIT; and then VACUUM."
         )
         await session.execute("begin read write")
         await session.execute(FILL.format(2000))
@@ -286,12 +288,12 @@ async def test_who_has_not_claimed_is_told_where_to(gateway: PlatformGateway) ->
     async with await gateway.connect(made) as session:
         hint = await refused(session)
         assert hint is not None
-        assert hint.endswith(f"nothing can be written until it is claimed: {link}")
+        assert hint.endswith(f"no writes are possible until it is claimed: {link}")
         await session.execute("select repeat('x', 250000)")
     await gateway.run_task(EnforceTransferLimits)
     with pytest.raises(psycopg.OperationalError) as refusal:
         await gateway.connect(made)
-    told = f"This database has transferred the 195.3 kB that an unclaimed one may. Claim it to go on: {link}"
+    told = f"This database has transferred the 195.3 kB that unclaimed databases may. Claim it to continue: {link}"
     assert told in str(refusal.value)
     with pytest.raises(psycopg.OperationalError) as refusal:
         await gateway.connect(made, password="wrong")

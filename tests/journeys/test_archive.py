@@ -132,7 +132,7 @@ async def test_a_pack_that_cannot_be_read_keeps_nobody_waiting(platform: Platfor
     pack = platform.settings.home / "volumes" / branch.volume_id / "data.pack"
     whole = pack.read_bytes()
     pack.write_bytes(whole[:-50])
-    with pytest.raises(Unavailable, match="put it back from a backup"):
+    with pytest.raises(Unavailable, match="restore it from a backup"):
         await wake(platform, child)
     pack.write_bytes(whole)
     await wake(platform, child)

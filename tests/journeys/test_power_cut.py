@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from bough.config import Settings
-from bough.engine.port import ComputeAddress
+from bough.domain.gateway_protocol import ComputeAddress
 from support.engine_home import open_connection
 from support.engine_walk import reserve_uid_range
 from support.home_consistency import HomeConsistency

@@ -74,9 +74,9 @@ ALLOWED: dict[str, dict[str, str]] = {
     "engine/local/durable_files.py": {
         "write_atomically": "for folders of ours; what is written into a tenant's goes by tenant_files.write_file",
         "publish_folder": _NAMES_OF_OURS,
-        "hold_file_lock": "lock files in folders of ours",
-        "_opened": "folders whose own names are ours",
+        "_open_folder": "folders whose own names are ours",
     },
+    "engine/local/file_lock.py": {"hold_file_lock": "lock files in folders of ours"},
     "engine/local/project_users.py": {
         "_find_users": "data folders and archives: their own names are in folders of ours"
     },
@@ -121,17 +121,15 @@ ALLOWED: dict[str, dict[str, str]] = {
     "engine/local/computes/standby_files.py": {"write_passfile": _RECORD},
     "engine/local/history/wal_archives.py": {
         "WalArchives.list_retired": _NAMES_OF_OURS,
-        "WalArchives.drop": _NAMES_OF_OURS,
+        "WalArchives._drop": _NAMES_OF_OURS,
         "WalArchives._read_retired_record": "the record beside an archive, in a folder of ours",
     },
-    "engine/local/history/project_lineages.py": {"_mark": _RECORD},
-    "engine/local/history/stats.py": {"measure_own_bytes": "the WAL folder itself: its name is in a folder of ours"},
     "engine/local/history/spool_builder.py": {"_empty": _NAMES_OF_OURS},
     "engine/local/history/pruner.py": {"HistoryPruner._uids": "data folders and archives: their own names are ours"},
     "engine/local/history/spool.py": {
         "Spool.create": _NAMES_OF_OURS,
         "Spool._link": "from an open folder into one of ours; a link is linked and not followed, and is seen after it",
-        "Spool._is_whole": "a name in a folder of ours, looked at and not followed",
+        "Spool._is_complete": "a name in a folder of ours, looked at and not followed",
         "Spool._drop": _NAMES_OF_OURS,
     },
     "engine/local/images/image.py": {
@@ -146,7 +144,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "engine/local/images/folder_migration.py": {
         "FolderMigration.__init__": "the folders of volumes and templates",
         "FolderMigration._data_folders": "names in the folder of volumes, and whether one of ours in it is there",
-        "FolderMigration._inside": _OPEN_FOLDER,
+        "FolderMigration._copy_contents": _OPEN_FOLDER,
         "FolderMigration._folder": _OPEN_FOLDER,
         "FolderMigration._link": _OPEN_FOLDER,
         "FolderMigration._file": _OPEN_FOLDER,
@@ -176,6 +174,9 @@ ALLOWED: dict[str, dict[str, str]] = {
         "_Copy._link": _OPEN_FOLDER,
         "_Copy._file": _OPEN_FOLDER,
     },
+    "engine/local/volumes/disk_usage.py": {
+        "measure_own_bytes": "the WAL folder itself: its name is in a folder of ours"
+    },
     "engine/local/volumes/paced_free.py": {"_free_file_blocks": _OPEN_FOLDER},
     "engine/local/volumes/folder.py": {
         "VolumeFolder.owner": "the data folder itself: its name is in a folder of ours",
@@ -196,10 +197,10 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "engine/local/volumes/pack_file.py": {
         "write_pack": "the pack, a file of ours",
-        "_opened": "the pack, a file of ours",
+        "_open_pack": "the pack, a file of ours",
         "_add": _OPEN_FOLDER,
         "_extract": _OPEN_FOLDER,
-        "_parent": _OPEN_FOLDER,
+        "_open_parent": _OPEN_FOLDER,
     },
     "engine/local/volumes/plain.py": {"PlainDriver.make_folder": _NAMES_OF_OURS},
     "engine/local/volumes/reflink.py": {"ReflinkDriver.make_folder": _NAMES_OF_OURS},
@@ -208,13 +209,14 @@ ALLOWED: dict[str, dict[str, str]] = {
         "Volumes.list_archives": _NAMES_OF_OURS,
         "Volumes._remove_leftovers": _NAMES_OF_OURS,
         "Volumes._list": _NAMES_OF_OURS,
+    },
+    "engine/local/volumes/new_volume.py": {
         "NewVolume.create": _NAMES_OF_OURS,
         "NewVolume.discard": _NAMES_OF_OURS,
         "NewVolume._wal_folder": "in a volume in the making, which its owner cannot pass",
-        "_link_wal": "in a volume in the making or of a spare, which no tenant can pass",
+        "link_wal": "in a volume in the making or of a spare, which no tenant can pass",
     },
     "engine/local/warm/spares.py": {"SpareComputes.is_usable": _NAMES_OF_OURS},
-    "cli/doctor/wal_archiving.py": {"_waiting_bytes": _NAMES_OF_OURS},
     "cli/logs.py": {"logs": _LOG, "_find_log": _LOG, "_suggest_endpoints": _LOG},
     "cli/storage/usage.py": {
         "measure_volumes": _NAMES_OF_OURS,

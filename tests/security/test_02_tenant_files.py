@@ -208,14 +208,14 @@ async def test_more_names_than_a_tree_may_have_are_refused(
     plain_home: EngineHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parent = await plain_home.create_branch()
-    monkeypatch.setattr(tree_copy, "MOST_NAMES", 300)
+    monkeypatch.setattr(tree_copy, "MAX_TREE_ENTRIES", 300)
     assert "more than 300" in (await refused_child(plain_home, parent)).public_message
 
 
 async def test_a_copy_that_takes_too_long_is_given_up(plain_home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
     parent = await plain_home.create_branch()
     monkeypatch.setattr(tree_copy, "MAX_COPY_SECONDS", 0.0)
-    assert "a copy takes longer than" in (await refused_child(plain_home, parent)).public_message
+    assert "copying them takes longer than" in (await refused_child(plain_home, parent)).public_message
 
 
 async def test_holes_stay_holes(home: EngineHome) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.gateway import backend, cancel
-from bough.gateway.control_plane import ComputeAddress
 from bough.gateway.pooling import replies, reported_parameters
 from bough.gateway.wire import messages
 from bough.gateway.wire.framing import Message
@@ -177,7 +177,7 @@ async def test_what_comes_before_the_session_is_bounded(play: Play, pooled: bool
         trouble = await wire.read_error()
         await server.over.wait()
         assert trouble.sqlstate == "57P03"
-        assert "does not greet as Postgres does" in trouble.message
+        assert "did not answer the login as Postgres does" in trouble.message
         assert server.taken < backend.MAX_GREETING_BYTES + IN_FLIGHT
 
 
@@ -186,7 +186,7 @@ async def test_a_server_that_never_lets_anybody_in_is_left(pooled: bool, monkeyp
     monkeypatch.setattr(backend, "GREETING_TIMEOUT_SECONDS", 0.2)
     async with faked() as (way, server):
         trouble = await (await entered(way, pooled=pooled)).read_error()
-        assert (trouble.sqlstate, "takes too long" in trouble.message) == ("57P03", True)
+        assert (trouble.sqlstate, "did not complete the login in time" in trouble.message) == ("57P03", True)
         await server.over.wait()
 
 

@@ -99,7 +99,7 @@ async def test_other_plugins_are_refused(gateway: InProcessGateway, plugin: str)
     wire.send(b"Q", f"CREATE_REPLICATION_SLOT x LOGICAL {plugin}\0".encode())
     trouble = await wire.read_error()
     assert trouble.sqlstate == "0A000"
-    assert "is not offered here" in trouble.message
+    assert "is not available here" in trouble.message
     assert "pgoutput" in trouble.hint
 
 

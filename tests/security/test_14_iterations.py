@@ -88,17 +88,17 @@ async def test_one_endpoint_has_one_check_at_a_time_and_leaves_room_for_others(
 async def test_an_endpoint_pauses_for_three_times_as_long_as_a_check_took(
     gateway: InProcessGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(password_checks, "_timed", lambda *_: (True, 1000.0))
+    monkeypatch.setattr(password_checks, "_verify_timed", lambda *_: (True, 1000.0))
     await (await typed(gateway, ENDPOINT)).read_until(messages.READY_FOR_QUERY)
-    turn = gateway.worker_services[0].authenticator._checks._slots[ENDPOINT]
+    turn = gateway.worker_services[0].authenticator._password_verifier._slots[ENDPOINT]
     assert turn.lock.locked()
-    assert turn.pause == 3000.0
+    assert turn.pause_seconds == 3000.0
     await (await typed(gateway, OTHER)).read_until(messages.READY_FOR_QUERY)
 
 
 async def test_an_endpoint_is_forgotten_when_nobody_waits_for_it(gateway: InProcessGateway) -> None:
     await (await typed(gateway, ENDPOINT)).read_until(messages.READY_FOR_QUERY)
-    checks = gateway.worker_services[0].authenticator._checks
+    checks = gateway.worker_services[0].authenticator._password_verifier
     for _ in range(500):
         if not checks._slots:
             break

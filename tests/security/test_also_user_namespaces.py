@@ -71,9 +71,10 @@ def test_we_keep_what_computes_give_up(compute: Compute) -> None:
 ORDINARY = """
 import os, subprocess
 from bough.engine.local.isolation import launcher
-from bough.engine.local.isolation.sandbox import ourselves
+from bough.engine.local.isolation.sandbox import current_identity
 os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
-with launcher.spawn(["unshare", "-Ur", "id"], ourselves(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as started:
+user = current_identity()
+with launcher.spawn(["unshare", "-Ur", "id"], user, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as started:
     print(started.communicate()[0].decode())
 """
 

@@ -1,9 +1,10 @@
-"""A plane in memory, for the rooms that only pass its answers on: it says what the test tells it to."""
+"""A control plane in memory that returns what the test has set."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from bough.gateway.control_plane import Access, ActivityReport, ComputeAddress, ControlUnavailable
+from bough.domain.gateway_protocol import Access, ActivityReport, ComputeAddress
+from bough.gateway.control_plane import ControlUnavailable
 from bough.ids import EndpointId
 
 ADDRESS = ComputeAddress(host="/run/compute", port=5432)
@@ -34,10 +35,10 @@ class FakeControlPlane:
         self._record_call("report")
         self.reports.append(report)
         if self.loses_replies:
-            raise ControlUnavailable("lost on the way back")
+            raise ControlUnavailable("the reply was lost")
         return self.endpoints_to_drop
 
-    def _record_call(self, *question: str) -> None:
-        self.calls.append(question)
+    def _record_call(self, *call: str) -> None:
+        self.calls.append(call)
         if self.is_unavailable:
-            raise ControlUnavailable("away")
+            raise ControlUnavailable("unavailable")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncpg
 
-from bough.engine.port import ComputeAddress
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE
 from support.engine_home import open_connection
 

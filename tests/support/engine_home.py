@@ -15,6 +15,7 @@ import asyncpg
 import pytest
 
 from bough.config import Settings
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.engine.local.computes import postmaster
 from bough.engine.local.computes.postmaster import PidFile
 from bough.engine.local.engine import LocalEngine
@@ -22,7 +23,7 @@ from bough.engine.local.folders import Folders
 from bough.engine.local.images import image_setup
 from bough.engine.local.images.image import FileSystem, Image
 from bough.engine.local.progress import ignore_progress
-from bough.engine.port import ComputeAddress, Readiness, VolumeHasDependents
+from bough.engine.port import Readiness, VolumeHasDependents
 from bough.engine.spec import BranchSpec, ComputeSpec, DatabaseSpec, RoleSpec, build_compute_settings
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.postgres.scram import scram_verifier
@@ -258,6 +259,12 @@ class EngineHome:
         await self.engine.ensure_branch(make_branch_spec(spec))
         assert await compute.start() is Readiness.READY
         return compute
+
+    async def restart_control(self) -> None:
+        """Replace the engine, as when control is restarted; computes keep running."""
+        await self.engine.close()
+        self.engine = LocalEngine(self.settings)
+        await self.engine.prepare()
 
     async def delete_computes(self) -> None:
         for compute in self.computes:

@@ -18,11 +18,11 @@ from typing import Any
 import asyncpg
 
 from bough.config import Settings
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.engine.local.computes import postmaster
 from bough.engine.local.computes.postmaster import PidFile
 from bough.engine.local.folders import Folders
 from bough.engine.local.isolation import processes
-from bough.engine.port import ComputeAddress
 from bough.ids import EndpointId, ProjectId, VolumeId
 from engine.control_child import CallArguments
 from engine.control_process import ControlKilled, ControlProcess, EngineRejected

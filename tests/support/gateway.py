@@ -13,6 +13,7 @@ import psycopg
 
 from bough import clock
 from bough.control.platform import certificates
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.gateway.accept_balancer import AcceptBalancer
 from bough.gateway.activity import ActivityReporter
 from bough.gateway.backend import BackendConnector
@@ -20,7 +21,6 @@ from bough.gateway.cache import ControlCache
 from bough.gateway.cancel import CancelKeys
 from bough.gateway.client_origin import ClientOrigins
 from bough.gateway.connection import GatewayServices
-from bough.gateway.control_plane import ComputeAddress
 from bough.gateway.limits import LoginLimits
 from bough.gateway.login import Authenticator
 from bough.gateway.peers import WorkerPeers
@@ -61,11 +61,11 @@ class FakePostgresControlPlane(FakeControlPlane):
 
 class InProcessGateway:
     def __init__(
-        self, folder: Path, plane: FakePostgresControlPlane, project_uids: tuple[int, int] | None = None
+        self, folder: Path, control_plane: FakePostgresControlPlane, project_uids: tuple[int, int] | None = None
     ) -> None:
         self.folder = folder
         self.project_uids = project_uids
-        self.control_plane = plane
+        self.control_plane = control_plane
         self.ca = certificates.issue_ca(certificates.generate_key(), clock.now())
         self.ca_file = folder / "ca.crt"
         self.ca_file.write_bytes(self.ca.certificate_pem)
@@ -80,9 +80,9 @@ class InProcessGateway:
 
     def write_certificate(self) -> None:
         leaf = certificates.issue_leaf(self.ca, ["localhost", "127.0.0.1", "*.us-east-2.aws.localhost"], clock.now())
-        fresh = self.pem.with_suffix(".new")
-        fresh.write_bytes(leaf.key_pem + leaf.certificate_pem)
-        fresh.replace(self.pem)
+        new = self.pem.with_suffix(".new")
+        new.write_bytes(leaf.key_pem + leaf.certificate_pem)
+        new.replace(self.pem)
 
     def open(self, workers: int) -> None:
         local = socket.socket(socket.AF_UNIX)
@@ -96,55 +96,55 @@ class InProcessGateway:
         local.close()
 
     def add_worker(self, *listeners: socket.socket) -> None:
-        siblings = WorkerPeers(self.folder)
-        rooms = self._make_services(siblings)
-        server = Server(rooms, listeners, AcceptBalancer(self.folder, siblings.number))
+        peers = WorkerPeers(self.folder)
+        services = self._make_services(peers)
+        server = Server(services, listeners, AcceptBalancer(self.folder, peers.number))
         server.start_accepting()
-        self.peers.append(siblings)
-        self.worker_services.append(rooms)
+        self.peers.append(peers)
+        self.worker_services.append(services)
         self.servers.append(server)
 
-    def _make_services(self, siblings: WorkerPeers) -> GatewayServices:
-        remembering, limits = ControlCache(self.control_plane, siblings), LoginLimits()
-        backends = BackendConnector(remembering, ComputeWaker(self.control_plane, remembering))
+    def _make_services(self, peers: WorkerPeers) -> GatewayServices:
+        cache, limits = ControlCache(self.control_plane, peers), LoginLimits()
+        connector = BackendConnector(cache, ComputeWaker(self.control_plane, cache))
         return GatewayServices(
             domain="localhost",
             certificates=CertificateReloader(self.pem),
             limits=limits,
-            cache=remembering,
-            authenticator=Authenticator(remembering, limits),
-            connector=backends,
-            cancel_keys=CancelKeys(siblings),
-            activity=ActivityReporter(self.control_plane, remembering),
-            pools=Pools(backends, ServerBudget(self.folder / "pools", siblings.number, siblings.is_alive)),
-            sessions=SessionRegistry(remembering),
+            cache=cache,
+            authenticator=Authenticator(cache, limits),
+            connector=connector,
+            cancel_keys=CancelKeys(peers),
+            activity=ActivityReporter(self.control_plane, cache),
+            pools=Pools(connector, ServerBudget(self.folder / "pools", peers.number, peers.is_alive)),
+            sessions=SessionRegistry(cache),
             origins=ClientOrigins(self.project_uids),
         )
 
     async def query_with_libpq(self, conninfo: str, statement: str = "select 1", password: str = PASSWORD) -> str:
-        """A real client; `{port}`, `{folder}` and `{host}` are ours. The first value it gets, as text."""
-        whole = conninfo.format(port=self.port, folder=self.folder, host=HOST)
-        async with await psycopg.AsyncConnection.connect(whole, password=password) as session:
+        """Connect with libpq and return the first value as text. The conninfo may use {port}, {folder} and {host}."""
+        formatted = conninfo.format(port=self.port, folder=self.folder, host=HOST)
+        async with await psycopg.AsyncConnection.connect(formatted, password=password) as session:
             row = await (await session.execute(statement)).fetchone()
         return str(row[0]) if row else ""
 
     async def open_wire_client(self, sock: socket.socket | None = None) -> "WireClient":
-        """On a socket that is connected already, or on a new one."""
-        where = {"host": "127.0.0.1", "port": self.port} if sock is None else {"sock": sock}
-        reader, writer = await asyncio.open_connection(**where)
+        """Open a client on a connected socket, or on a new one."""
+        options = {"host": "127.0.0.1", "port": self.port} if sock is None else {"sock": sock}
+        reader, writer = await asyncio.open_connection(**options)
         self.wire_clients.append(WireClient(reader, writer))
         return self.wire_clients[-1]
 
 
 class WireClient:
-    """A client that says exactly what the test wants."""
+    """A client that sends exactly the bytes that the test chooses."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
 
     async def start_tls(self, host: str | None = HOST, alpn: str | None = None, maximum: Any = None) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without the machine's authorities, which take long to read
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # does not load the system's CA certificates, which is slow
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if maximum:
             context.maximum_version = maximum
@@ -157,28 +157,28 @@ class WireClient:
         return await self.reader.readexactly(1)
 
     def send_startup(self, minor: int = 0, **parameters: str) -> None:
-        given = {"user": ROLE, "database": DATABASE, **parameters}
-        body = b"".join(f"{name}\0{value}\0".encode() for name, value in given.items()) + b"\0"
+        startup = {"user": ROLE, "database": DATABASE, **parameters}
+        body = b"".join(f"{name}\0{value}\0".encode() for name, value in startup.items()) + b"\0"
         self.writer.write((len(body) + 8).to_bytes(4) + (3 << 16 | minor).to_bytes(4) + body)
 
     async def read_message(self) -> Message:
-        head = await self.reader.readexactly(5)
-        return Message(head[:1], await self.reader.readexactly(int.from_bytes(head[1:]) - 4))
+        header = await self.reader.readexactly(5)
+        return Message(header[:1], await self.reader.readexactly(int.from_bytes(header[1:]) - 4))
 
     async def read_until(self, kind: bytes) -> list[Message]:
-        heard = [await self.read_message()]
-        while heard[-1].type != kind:
-            heard.append(await self.read_message())
-        return heard
+        received = [await self.read_message()]
+        while received[-1].type != kind:
+            received.append(await self.read_message())
+        return received
 
     async def read_error(self) -> messages.ErrorResponse:
-        """The error that comes next, after which the gateway closes."""
+        """Read the next error, after which the gateway must close the connection."""
         message = (await self.read_until(messages.ERROR_RESPONSE))[-1]
         assert await self.reader.read() == b""
         return messages.parse_error_response(message.body)
 
     async def authenticate(self, password: str = PASSWORD, *, binds: bool = False) -> None:
-        """SCRAM as a client does it; what the gateway says to the proof is still to be read."""
+        """Send the messages of a SCRAM exchange; the gateway's reply to the proof is not read."""
         assert (await self.read_message()).body[:4] == (10).to_bytes(4)
         header, bound = ("p=tls-server-end-point,,", self.channel_binding()) if binds else ("n,,", b"")
         client = ScramClient(password.encode(), header=header, bound=bound)
@@ -203,19 +203,19 @@ async def open_gateway(
     postgres: PostgresServer, workers: int = 1, project_uids: tuple[int, int] | None = None
 ) -> AsyncIterator[InProcessGateway]:
     with platform.temporary_folder() as folder:
-        opened = InProcessGateway(folder, FakePostgresControlPlane(postgres), project_uids)
-        opened.open(workers)
-        for siblings, rooms in zip(opened.peers, opened.worker_services, strict=True):
-            await siblings.listen(request_handlers(rooms))
-        for rooms in opened.worker_services:
-            rooms.pools.start()
+        gateway = InProcessGateway(folder, FakePostgresControlPlane(postgres), project_uids)
+        gateway.open(workers)
+        for peers, services in zip(gateway.peers, gateway.worker_services, strict=True):
+            await peers.listen(request_handlers(services))
+        for services in gateway.worker_services:
+            services.pools.start()
         try:
-            yield opened
+            yield gateway
         finally:
-            for wire in opened.wire_clients:
+            for wire in gateway.wire_clients:
                 wire.close()
-            for server, siblings in zip(opened.servers, opened.peers, strict=True):
+            for server, peers in zip(gateway.servers, gateway.peers, strict=True):
                 server.stop_accepting()
                 await server.stop(1)
                 server.services.pools.close()
-                siblings.close()
+                peers.close()

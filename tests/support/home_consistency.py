@@ -1,4 +1,4 @@
-"""Whether a home and its machine agree: everything there is known to somebody, and nothing is there twice."""
+"""Checks that a home and its machine are consistent: everything is known to the platform, and nothing exists twice."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bough.config import Settings, is_root
 from bough.engine.local.computes.runs import ComputeRun, ComputeRuns
-from bough.engine.local.durable_files import hold_file_lock
+from bough.engine.local.file_lock import hold_file_lock
 from bough.engine.local.folders import Folders
 from bough.engine.local.isolation import cgroup_hierarchies, cgroups
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
@@ -14,11 +14,11 @@ from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 _OPEN_FOLDERS = ("/dev/shm", "/tmp")
 
 
-GATEWAY_SOCKET_FOLDERS = frozenset({"plane", "gateway", "door"})  # folders of sockets that are no compute's
+GATEWAY_SOCKET_FOLDERS = frozenset({"plane", "gateway", "door"})  # socket folders of the gateway
 
 
 class HomeConsistency:
-    """Ask while no control works on the home; computes may run."""
+    """Use it while no control works on the home; computes may run."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -26,46 +26,46 @@ class HomeConsistency:
         self._mounts = self._mounted()
 
     def find_inconsistencies(self) -> list[str]:
-        """What contradicts something else, in sentences."""
-        kinds = (self._processes, self._volumes, self._archives, self._sockets, self._uids, self._groups, self._files)
-        return [sentence for kind in kinds for sentence in kind()]
+        """Return what contradicts something else, in sentences."""
+        checks = (self._processes, self._volumes, self._archives, self._sockets, self._uids, self._groups, self._files)
+        return [sentence for check in checks for sentence in check()]
 
     def find_leftovers(self) -> list[str]:
-        """What is there of a home whose last branch was removed."""
-        places = self._folders
+        """Return what is left of a home whose last branch was deleted."""
+        home = self._folders
         folders = (
-            places.volumes,
-            places.pg_wal,
-            places.wal_archives,
-            places.spools,
-            places.runs,
-            places.uids,
-            places.sockets,
+            home.volumes,
+            home.pg_wal,
+            home.wal_archives,
+            home.spools,
+            home.runs,
+            home.uids,
+            home.sockets,
         )
-        there = [path for folder in filter(None, folders) for path in folder.iterdir()]
-        there += [group for group in self._home_groups() if group.exists()]
-        return [*self.find_inconsistencies(), *(f"{path} is left" for path in there), *self._traces()]
+        left = [path for folder in filter(None, folders) for path in folder.iterdir()]
+        left += [group for group in self._home_groups() if group.exists()]
+        return [*self.find_inconsistencies(), *(f"{path} is left" for path in left), *self._traces()]
 
     def _runs(self) -> list[ComputeRun]:
         return list(ComputeRuns(self._folders.runs).list_all())
 
     def _records(self) -> dict[str, VolumeRecord]:
-        """Of the volumes that exist."""
-        found = {}
+        """Return the records of volumes that exist."""
+        records = {}
         for path in self._folders.volumes.iterdir():
             record = None if path.is_symlink() else VolumeFolder(path, path).read_record()
             if record is not None:
-                found[path.name] = record
-        return found
+                records[path.name] = record
+        return records
 
     def _retired(self) -> list[VolumeRecord]:
-        """Of the volumes of which only the history is left."""
+        """Return the records of retired volumes."""
         return [
             VolumeRecord.from_fields(json.loads(path.read_text())) for path in self._folders.wal_archives.glob("*.json")
         ]
 
     def _processes(self) -> Iterator[str]:
-        """Every server process works on a volume that a run knows."""
+        """Every server process works on a volume of a known run."""
         known = {self._folders.volumes / run.volume_id / "data" for run in self._runs()}
         for entry in Path("/proc").iterdir():
             try:
@@ -82,13 +82,13 @@ class HomeConsistency:
                 yield f"{path.name} is half a volume"
             elif path.is_symlink() and (path.name not in born or not path.exists()):
                 yield f"the link {path.name} leads nowhere, or is nobody's"
-        apart = {name for name, record in self._records().items() if record.wal_apart}
+        apart = {name for name, record in self._records().items() if record.has_external_wal}
         there = {path.name for path in self._folders.pg_wal.iterdir()} if self._folders.pg_wal else set()
         if apart != there:
             yield f"WAL without a volume: {there - apart}, volumes without their WAL: {apart - there}"
 
     def _archives(self) -> Iterator[str]:
-        """Every archive is a volume's, or that of one of which only the history is left."""
+        """Every archive belongs to a volume or to a retired one."""
         there = {path.name for path in self._folders.wal_archives.iterdir()}
         known = {name for name, record in self._records().items() if record.base_of is None}
         yield from (
@@ -149,7 +149,7 @@ class HomeConsistency:
             yield f"mounted is {self._mounted()}, and was {self._mounts}"
 
     def _traces(self) -> Iterator[str]:
-        """Of the user ids that the home may lend, which must be its own."""
+        """Find what user ids of the home left; no other home may use them."""
         ours = range(*self._settings.project_uids)
         for path in (path for folder in _OPEN_FOLDERS for path in Path(folder).iterdir()):
             if path.lstat().st_uid in ours:
@@ -163,7 +163,7 @@ class HomeConsistency:
                 yield f"process {entry.name} runs as a user of the home"
 
     def _mounted(self) -> list[str]:
-        """File systems in the home, and files of the home that are devices."""
+        """Return mount points in the home, and files of the home that loop devices use."""
         lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
         mounts = [words[1] for words in lines if words[1].startswith(str(self._settings.home))]
         backing = [path.read_text().strip() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
@@ -171,7 +171,7 @@ class HomeConsistency:
 
 
 def _uid(entry: Path) -> int | None:
-    """Of a process that lives: one that ended waits for whoever adopted it."""
+    """Return None for a process that has ended and waits for its parent."""
     try:
         fields = dict(line.split(":", 1) for line in (entry / "status").read_text().splitlines() if ":" in line)
     except OSError:

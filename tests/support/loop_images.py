@@ -1,4 +1,4 @@
-"""File systems of their own for a test: an image in a file, mounted by a loop device, gone afterwards."""
+"""File systems for a test: an image in a file, mounted through a loop device and removed afterwards."""
 
 import os
 import shutil
@@ -11,19 +11,19 @@ from typing import Literal
 
 FileSystem = Literal["xfs", "btrfs", "ext4"]
 
-# Nothing is discarded beforehand: the image is new, and full of holes.
-_MAKE: dict[FileSystem, list[str]] = {
+# Without discarding blocks first, because the image is new and sparse.
+_FORMAT_COMMANDS: dict[FileSystem, list[str]] = {
     "xfs": ["mkfs.xfs", "-q", "-K"],
     "btrfs": ["mkfs.btrfs", "--quiet", "--nodiscard"],
     "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard"],
 }
-# In memory first, which is much faster.
-_PLACES = ("/dev/shm", "/tmp")
+# Memory first, because it is much faster.
+_PARENT_FOLDERS = ("/dev/shm", "/tmp")
 
 
 @contextmanager
 def mount_loop_image(fs: FileSystem, size_mb: int = 1024) -> Iterator[Path]:
-    """An empty file system that any user may pass through. XFS wants 300 MB at least, btrfs 110."""
+    """Yield an empty file system that every user may traverse. XFS needs at least 300 MB, btrfs 110 MB."""
     with _mounted(fs, size_mb) as mount_point:
         mount_point.chmod(0o711)
         yield mount_point
@@ -31,31 +31,31 @@ def mount_loop_image(fs: FileSystem, size_mb: int = 1024) -> Iterator[Path]:
 
 @contextmanager
 def _mounted(fs: FileSystem, size_mb: int) -> Iterator[Path]:
-    refused: Exception | None = None
-    for place in _with_free_space(size_mb):
-        folder = Path(tempfile.mkdtemp(prefix="bough-", dir=place))
+    last_error: Exception | None = None
+    for parent in _with_free_space(size_mb):
+        folder = Path(tempfile.mkdtemp(prefix="bough-", dir=parent))
         folder.chmod(0o711)
         try:
             try:
                 _mount(fs, size_mb, folder)
             except subprocess.CalledProcessError as error:
-                refused = error
+                last_error = error
                 continue
             yield folder / "fs"
             return
         finally:
             _unmount(folder / "fs")
             shutil.rmtree(folder, ignore_errors=True)
-    raise RuntimeError(f"no {fs} image of {size_mb} MB could be mounted") from refused
+    raise RuntimeError(f"no {fs} image of {size_mb} MB could be mounted") from last_error
 
 
 def _with_free_space(size_mb: int) -> Iterator[str]:
-    """Holes that cannot be filled later would be errors of the disk."""
-    for place in _PLACES:
+    """Skip folders with too little space, where writing to the sparse image would fail as a disk error."""
+    for parent in _PARENT_FOLDERS:
         with suppress(FileNotFoundError):
-            room = os.statvfs(place)
-            if room.f_bavail * room.f_frsize >= size_mb << 20:
-                yield place
+            status = os.statvfs(parent)
+            if status.f_bavail * status.f_frsize >= size_mb << 20:
+                yield parent
 
 
 def _mount(fs: FileSystem, size_mb: int, folder: Path) -> None:
@@ -67,18 +67,18 @@ def _mount(fs: FileSystem, size_mb: int, folder: Path) -> None:
 def create_image(fs: FileSystem, size_mb: int, image: Path) -> None:
     with image.open("wb") as file:
         file.truncate(size_mb << 20)
-    subprocess.run([*_MAKE[fs], str(image)], check=True, capture_output=True)
+    subprocess.run([*_FORMAT_COMMANDS[fs], str(image)], check=True, capture_output=True)
 
 
-def mount_image(fs: FileSystem, image: Path, place: Path) -> None:
-    # The option `loop` makes the kernel let go of the device by itself, after a late unmount too.
-    subprocess.run(["mount", "-t", fs, "-o", "loop,noatime", image, place], check=True, capture_output=True)
+def mount_image(fs: FileSystem, image: Path, mount_point: Path) -> None:
+    # With the option `loop` the kernel detaches the device by itself, also after a lazy unmount.
+    subprocess.run(["mount", "-t", fs, "-o", "loop,noatime", image, mount_point], check=True, capture_output=True)
 
 
 def list_mounts(folder: Path) -> list[Path]:
-    """The folder itself and what is below it, the innermost first; asks nothing of the file systems."""
-    places = [Path(line.split()[1]) for line in Path("/proc/self/mounts").read_text().splitlines()]
-    return sorted((place for place in places if place.is_relative_to(folder)), reverse=True)
+    """Return mount points at and below the folder, innermost first, without accessing their file systems."""
+    mount_points = [Path(line.split()[1]) for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return sorted((mount_point for mount_point in mount_points if mount_point.is_relative_to(folder)), reverse=True)
 
 
 def _unmount(mount_point: Path) -> None:

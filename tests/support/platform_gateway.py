@@ -1,16 +1,23 @@
-"""A platform in this process with a gateway before it, which asks it as it would over the plane's socket."""
+"""A platform and a gateway in one process; their messages go through JSON as they would over the socket."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, cast
 
 import psycopg
 
 from bough.api.gateway_api import GatewayApiHandlers
-from bough.gateway.control_plane import Access, ActivityReport, ComputeAddress
+from bough.domain.gateway_protocol import (
+    Access,
+    AccessRequest,
+    ActivityReport,
+    ComputeAddress,
+    ReportReply,
+    WakeRequest,
+)
 from bough.gateway.worker import request_handlers
 from bough.ids import EndpointId
 from bough.tasks.loop import Task
@@ -21,28 +28,24 @@ ClientConnection = psycopg.AsyncConnection[Any]
 
 
 class InProcessControlPlane:
-    def __init__(self, plane: GatewayApiHandlers) -> None:
-        self._control_plane = plane
+    def __init__(self, handlers: GatewayApiHandlers) -> None:
+        self._handlers = handlers
 
     async def get_access(self, endpoint: EndpointId, role: str) -> Access:
-        return Access.from_json(_round_trip(await self._control_plane.access(_body(endpoint=endpoint, role=role))))
+        request = AccessRequest(endpoint=endpoint, role=role)
+        return Access.from_json(_round_trip(await self._handlers.access(_round_trip(request.to_json()))))
 
     async def wake(self, endpoint: EndpointId) -> ComputeAddress:
-        return ComputeAddress(**_round_trip(await self._control_plane.wake(_body(endpoint=endpoint))))
+        request = WakeRequest(endpoint=endpoint)
+        return ComputeAddress.from_json(_round_trip(await self._handlers.wake(_round_trip(request.to_json()))))
 
     async def report(self, report: ActivityReport) -> Sequence[EndpointId]:
-        return [
-            EndpointId(text) for text in _round_trip(await self._control_plane.report(_body(**asdict(report))))["drop"]
-        ]
+        return ReportReply.from_json(_round_trip(await self._handlers.report(_round_trip(report.to_json())))).changed
 
 
-def _body(**fields: Any) -> bytes:
-    return json.dumps(fields).encode()
-
-
-def _round_trip(answer: dict[str, Any]) -> dict[str, Any]:
-    passed: dict[str, Any] = json.loads(json.dumps(answer))
-    return passed
+def _round_trip(body: dict[str, Any]) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(json.dumps(body))
+    return parsed
 
 
 @dataclass
@@ -51,17 +54,17 @@ class PlatformGateway:
     gateway: InProcessGateway
 
     async def connect(self, made: dict[str, Any], *, pooled: bool = False, **more: Any) -> ClientConnection:
-        given = made["connection_uris"][0]["connection_parameters"]
-        host = given["pooler_host"] if pooled else given["host"]
-        login = {"user": given["role"], "password": given["password"], "dbname": given["database"], **more}
+        parameters = made["connection_uris"][0]["connection_parameters"]
+        host = parameters["pooler_host"] if pooled else parameters["host"]
+        login = {"user": parameters["role"], "password": parameters["password"], "dbname": parameters["database"]}
         return await psycopg.AsyncConnection.connect(
-            host=host, hostaddr="127.0.0.1", port=self.gateway.port, sslmode="require", autocommit=True, **login
+            host=host, hostaddr="127.0.0.1", port=self.gateway.port, sslmode="require", autocommit=True, **login | more
         )
 
     async def run_task(self, task: type[Task]) -> str:
-        """One beat of a standing task, after gateways have reported; and the work that follows from it."""
-        for rooms in self.gateway.worker_services:
-            await rooms.activity.report()
+        """Run a task once after the gateway has reported, and then the operations that it has created."""
+        for services in self.gateway.worker_services:
+            await services.activity.report()
         every = [each for loop in self.platform.inner.loops for each in loop.tasks]
         sentence = await next(each for each in every if isinstance(each, task)).run()
         await self.platform.run_operations()
@@ -73,16 +76,16 @@ async def open_platform_gateway(**settings: Any) -> AsyncIterator[PlatformGatewa
     async with open_platform(**settings) as platform:
         folder = platform.settings.gateway_folder
         folder.mkdir(parents=True, exist_ok=True)
-        way = InProcessGateway(folder, cast(Any, InProcessControlPlane(platform.inner.gateway_api)))
-        way.open(1)
-        for siblings, rooms in zip(way.peers, way.worker_services, strict=True):
-            await siblings.listen(request_handlers(rooms))
+        gateway = InProcessGateway(folder, cast(Any, InProcessControlPlane(platform.inner.gateway_api)))
+        gateway.open(1)
+        for peers, services in zip(gateway.peers, gateway.worker_services, strict=True):
+            await peers.listen(request_handlers(services))
         try:
-            yield PlatformGateway(platform, way)
+            yield PlatformGateway(platform, gateway)
         finally:
-            for server, siblings in zip(way.servers, way.peers, strict=True):
+            for server, peers in zip(gateway.servers, gateway.peers, strict=True):
                 server.stop_accepting()
                 await server.stop(1)
                 server.services.pools.close()
-                siblings.close()
+                peers.close()
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A pooled host in front of a database of its own, and a look behind it."""
+"""A pooled host in front of a new database, with a superuser session that bypasses the gateway."""
 
 import asyncio
 import os
@@ -13,9 +13,9 @@ from typing import Any
 
 import asyncpg
 
-from bough.gateway.control_plane import PoolSettings
+from bough.domain.pooler import PoolSettings
 from bough.gateway.wire.messages import ErrorResponse
-from support import gateway as doorways
+from support import gateway as gateways
 from support import protocol_messages
 from support.gateway import HOST, ROLE, InProcessGateway
 from support.postgres import PostgresServer
@@ -23,14 +23,14 @@ from support.protocol_client import POOLED_HOST, TIMEOUT, ProtocolClient, connec
 
 
 class Pooler:
-    def __init__(self, doorway: InProcessGateway, folder: Path, database: str, behind: Any) -> None:
-        self.gateway = doorway
-        self.folder = folder  # of Postgres's socket
+    def __init__(self, gateway: InProcessGateway, folder: Path, database: str, superuser: Any) -> None:
+        self.gateway = gateway
+        self.folder = folder  # of the Postgres socket
         self.database = database
-        self.superuser = behind  # a session of the superuser, past the gateway
+        self.superuser = superuser  # a session that bypasses the gateway
 
     def configure(self, **settings: Any) -> None:
-        """What control says of the endpoint's pools, before the first client comes."""
+        """Set the endpoint's pool settings, before the first client connects."""
         self.gateway.control_plane.access_reply = replace(
             self.gateway.control_plane.access_reply, pool_settings=PoolSettings(**settings)
         )
@@ -45,34 +45,34 @@ class Pooler:
         return await connect_pooled(self.gateway, {"database": self.database, **startup}, host=HOST)
 
     async def expect_login_error(self, **startup: str) -> ErrorResponse:
-        """What someone hears who is not let in."""
-        speaker = ProtocolClient(await self.gateway.open_wire_client())
-        await speaker.wire.start_tls(host=POOLED_HOST, alpn="postgresql")
-        speaker.wire.send_startup(0, **{"database": self.database, **startup})
-        await speaker.wire.authenticate()
-        return await speaker.read_error()
+        """Log in and return the error."""
+        client = ProtocolClient(await self.gateway.open_wire_client())
+        await client.wire.start_tls(host=POOLED_HOST, alpn="postgresql")
+        client.wire.send_startup(0, **{"database": self.database, **startup})
+        await client.wire.authenticate()
+        return await client.read_error()
 
-    async def cancel(self, speaker: ProtocolClient) -> None:
-        """Over a connection of its own, until the gateway has heard it."""
+    async def cancel(self, client: ProtocolClient) -> None:
+        """Send a cancel request, and wait until the gateway has handled it."""
         wire = await self.gateway.open_wire_client()
-        wire.writer.write(protocol_messages.cancel_request(speaker.key))
+        wire.writer.write(protocol_messages.cancel_request(client.key))
         assert await wire.reader.read() == b""
         wire.close()
 
     async def list_server_pids(self) -> list[int]:
-        """Process ids of all who are connected with the database, but for our own look at it."""
-        asked = """select pid from pg_stat_activity
+        """Return the process ids of all backends in the database except the superuser session."""
+        sql = """select pid from pg_stat_activity
                     where datname = $1 and backend_type = 'client backend' and pid <> pg_backend_pid() order by pid"""
-        return [row["pid"] for row in await self.superuser.fetch(asked, self.database)]
+        return [row["pid"] for row in await self.superuser.fetch(sql, self.database)]
 
     async def wait_until(self, sql: str, *values: Any) -> None:
-        """Until Postgres says that it is so; in another process, so one can only look again."""
+        """Poll until the query returns true."""
         async with asyncio.timeout(TIMEOUT):
             while not await self.superuser.fetchval(sql, *values):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
     async def wait_until_running(self, text: str) -> None:
-        """Until a query with this text is under way."""
+        """Wait until a query with this text is running."""
         await self.wait_until(
             "select exists (select from pg_stat_activity where datname = $1 and state = 'active' and query = $2)",
             self.database,
@@ -80,7 +80,7 @@ class Pooler:
         )
 
     async def kill_server_connections(self) -> None:
-        """As an administrator does it, and Postgres when it stops; until they are gone."""
+        """Terminate all server connections, and wait until they are gone."""
         await self.wait_until_gone(await self.terminate_server_connections())
 
     async def terminate_server_connections(self) -> list[int]:
@@ -89,7 +89,7 @@ class Pooler:
         return pids
 
     async def kill_unnoticed(self) -> None:
-        """Nothing else happens in this process meanwhile, so the gateway learns of it when it next says something."""
+        """Terminate all server connections without running the event loop, so that the gateway does not notice."""
         pids = await self.list_server_pids()
         for pid in pids:
             os.kill(pid, signal.SIGTERM)
@@ -109,12 +109,12 @@ class Pooler:
 async def open_pooler(server: PostgresServer, workers: int = 1) -> AsyncIterator[Pooler]:
     database = f"pool_{secrets.token_hex(4)}"
     await server.create_database(database)
-    behind = await asyncpg.connect(host=str(server.folder), user=ROLE, database=database)
+    superuser = await asyncpg.connect(host=str(server.folder), user=ROLE, database=database)
     try:
-        async with doorways.open_gateway(server, workers=workers) as doorway:
-            yield Pooler(doorway, server.folder, database, behind)
+        async with gateways.open_gateway(server, workers=workers) as gateway:
+            yield Pooler(gateway, server.folder, database, superuser)
     finally:
-        await behind.close()
+        await superuser.close()
         session = await server.connect()
         for row in await session.fetch("select datname from pg_database where datname like $1", f"{database}%"):
             await session.execute(f"drop database {row['datname']} with (force)")

@@ -1,7 +1,7 @@
-"""A power cut: what had not reached the disk is gone, and so is everything that ran.
+"""Simulates a power cut: data that had not reached the disk is lost, and all processes are killed.
 
-XFS can be told to forget at once what it has not written (`XFS_IOC_GOINGDOWN`). Any other file system
-is put into a file on XFS, of which an instant copy is what its disk had at that moment.
+XFS can drop what it has not written (`XFS_IOC_GOINGDOWN`). Any other file system is put into a file on XFS, of which a
+reflink copy is what its disk had at that moment.
 """
 
 import fcntl
@@ -27,10 +27,10 @@ class Disk(Protocol):
     folder: Path  # where its file system is mounted
 
     def cut_power(self) -> None:
-        """The moment after which nothing reaches the disk any more."""
+        """From now on nothing reaches the disk."""
 
     def remount(self) -> None:
-        """The file system as the disk has it. Nothing may use it."""
+        """Mount the file system as the disk has it. No process may use it."""
 
 
 class XfsDisk:
@@ -83,11 +83,11 @@ def create_disk(fs: FileSystem, size_mb: int = 2048) -> Iterator[Disk]:
 
 
 def simulate_power_cut(disk: Disk, settings: Settings) -> None:
-    """The whole machine of a home goes down and comes back; its control must be ended by whoever holds it."""
+    """Restart the whole machine of a home. The caller must have ended its control."""
     kill_processes_in(disk.folder)
-    for place in list_mounts(settings.home):
-        _unmount(place)
-    shutil.rmtree(settings.sockets, ignore_errors=True)  # in memory, as are the notes of the host
+    for mount_point in list_mounts(settings.home):
+        _unmount(mount_point)
+    shutil.rmtree(settings.sockets, ignore_errors=True)  # in memory, like the uid claims of the host
     release_uids(disk.folder)
     disk.remount()
 
@@ -107,5 +107,5 @@ def _list_processes_in(folder: Path) -> Iterator[int]:
                 yield int(entry.name)
 
 
-def _unmount(place: Path) -> None:
-    subprocess.run(["umount", place], check=True, capture_output=True)
+def _unmount(mount_point: Path) -> None:
+    subprocess.run(["umount", mount_point], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""A client of the pooled host that says each message itself, in any order and in as few writes as it likes."""
+"""A client of the pooled host that sends single protocol messages, in any order and grouping."""
 
 import asyncio
 import socket
@@ -15,14 +15,14 @@ from support import protocol_messages
 from support.gateway import ENDPOINT, HOST, InProcessGateway, WireClient
 
 POOLED_HOST = HOST.replace(ENDPOINT, f"{ENDPOINT}-pooler")
-TIMEOUT = 20.0  # who waits longer would wait for ever
+TIMEOUT = 20.0  # a longer wait would never end
 
 Row = tuple[str | None, ...]
 
 
 @dataclass(slots=True)
 class Reply:
-    """What came back, as a rule up to a ReadyForQuery."""
+    """The messages of a reply, usually up to a ReadyForQuery."""
 
     rows: list[Row] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
@@ -30,12 +30,12 @@ class Reply:
     notices: list[ErrorResponse] = field(default_factory=list)
     copied: bytes = b""
     result: str | None = None  # of a function call
-    message_types: str = ""  # the types of all messages in their order
+    message_types: str = ""  # the types of all messages, in order
     status: str = ""
 
     @property
     def sqlstate(self) -> str | None:
-        """SQLSTATE of the error, when there was one."""
+        """The SQLSTATE of the first error, if any."""
         return self.errors[0].sqlstate if self.errors else None
 
     @property
@@ -45,23 +45,23 @@ class Reply:
         ((value,),) = self.rows
         return value
 
-    def add_message(self, heard: Message) -> None:
-        self.message_types += heard.type.decode()
-        match heard.type:
+    def add_message(self, message: Message) -> None:
+        self.message_types += message.type.decode()
+        match message.type:
             case b"D":
-                self.rows.append(_row(heard.body))
+                self.rows.append(_row(message.body))
             case b"C":
-                self.tags.append(heard.body[:-1].decode())
+                self.tags.append(message.body[:-1].decode())
             case messages.ERROR_RESPONSE:
-                self.errors.append(messages.parse_error_response(heard.body))
+                self.errors.append(messages.parse_error_response(message.body))
             case messages.NOTICE_RESPONSE:
-                self.notices.append(messages.parse_error_response(heard.body))
+                self.notices.append(messages.parse_error_response(message.body))
             case b"d":
-                self.copied += heard.body
+                self.copied += message.body
             case b"V":
-                self.result = _values(heard.body, 0, 1)[0]
+                self.result = _values(message.body, 0, 1)[0]
             case messages.READY_FOR_QUERY:
-                self.status = heard.body.decode()
+                self.status = message.body.decode()
 
 
 def _row(body: bytes) -> Row:
@@ -79,7 +79,7 @@ def _values(body: bytes, at: int, count: int) -> Row:
 
 
 class ConnectionEnded(Exception):
-    """The connection is over; this was the last thing said."""
+    """The connection has ended with this error."""
 
 
 class ProtocolClient:
@@ -96,40 +96,40 @@ class ProtocolClient:
         await self.wire.authenticate()
         return await self.read_reply()
 
-    def send(self, *pieces: bytes) -> None:
-        self.wire.writer.write(b"".join(pieces))
+    def send(self, *parts: bytes) -> None:
+        self.wire.writer.write(b"".join(parts))
 
     async def read_message(self) -> Message:
         async with asyncio.timeout(self.timeout):
-            heard = await self.wire.read_message()
-        self.received.append(heard)
-        if heard.type == messages.PARAMETER_STATUS:
-            name, value = messages.parse_parameter_status(heard.body)
+            message = await self.wire.read_message()
+        self.received.append(message)
+        if message.type == messages.PARAMETER_STATUS:
+            name, value = messages.parse_parameter_status(message.body)
             self.parameters[name] = value
-        elif heard.type == messages.BACKEND_KEY_DATA:
-            self.key = heard.body
-        return heard
+        elif message.type == messages.BACKEND_KEY_DATA:
+            self.key = message.body
+        return message
 
     async def read_until(self, kinds: str) -> Reply:
-        """All up to one of these types."""
-        answer = Reply()
-        while not answer.message_types or answer.message_types[-1] not in kinds:
-            answer.add_message(await self.read_message())
-            if answer.errors and answer.errors[-1].severity == "FATAL":
-                raise ConnectionEnded(answer.errors[-1])
-        return answer
+        """Read all messages up to one of these types."""
+        reply = Reply()
+        while not reply.message_types or reply.message_types[-1] not in kinds:
+            reply.add_message(await self.read_message())
+            if reply.errors and reply.errors[-1].severity == "FATAL":
+                raise ConnectionEnded(reply.errors[-1])
+        return reply
 
     async def read_reply(self) -> Reply:
         return await self.read_until("Z")
 
-    async def request_all(self, *pieces: bytes) -> list[Reply]:
-        """All in one write, and an answer to each that Postgres ends."""
-        self.send(*pieces)
-        return [await self.read_reply() for _ in range(protocol_messages.count_ready_for_query(b"".join(pieces)))]
+    async def request_all(self, *parts: bytes) -> list[Reply]:
+        """Send all messages in one write, and read a reply for each ReadyForQuery."""
+        self.send(*parts)
+        return [await self.read_reply() for _ in range(protocol_messages.count_ready_for_query(b"".join(parts)))]
 
-    async def request(self, *pieces: bytes) -> Reply:
-        (answer,) = await self.request_all(*pieces)
-        return answer
+    async def request(self, *parts: bytes) -> Reply:
+        (reply,) = await self.request_all(*parts)
+        return reply
 
     async def query(self, sql: str) -> Reply:
         return await self.request(protocol_messages.query(sql))
@@ -138,57 +138,57 @@ class ProtocolClient:
         return (await self.query(sql)).value
 
     async def execute(self, *statements: str) -> None:
-        """Each by itself and without fault."""
+        """Run each statement by itself; none may fail."""
         for sql in statements:
-            answer = await self.query(sql)
-            assert not answer.errors, (sql, answer.errors)
+            reply = await self.query(sql)
+            assert not reply.errors, (sql, reply.errors)
 
     async def extended_query(self, sql: str, *values: str | None) -> Reply:
         return await self.request(protocol_messages.extended_query(sql, *values), protocol_messages.SYNC)
 
-    async def copy_in(self, sql: str, *pieces: bytes, fail: str = "") -> Reply:
+    async def copy_in(self, sql: str, *parts: bytes, fail: str = "") -> Reply:
         self.send(protocol_messages.query(sql))
-        began = await self.read_until("GZ")
-        if began.message_types[-1] == "Z":
-            return began
+        started = await self.read_until("GZ")
+        if started.message_types[-1] == "Z":
+            return started
         last = protocol_messages.copy_fail(fail) if fail else protocol_messages.COPY_DONE
-        self.send(*(protocol_messages.copy_data(piece) for piece in pieces), last)
+        self.send(*(protocol_messages.copy_data(part) for part in parts), last)
         return await self.read_reply()
 
     async def read_error(self) -> ErrorResponse:
-        """The error that comes next, after which the connection is closed."""
+        """Read the next error, after which the connection must be closed."""
         async with asyncio.timeout(TIMEOUT):
             return await self.wire.read_error()
 
     async def is_silent(self, seconds: float = 0.3) -> bool:
-        """Whether nothing comes for so long; a byte that came instead is lost."""
+        """Whether nothing is received for so long; a received byte is lost."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.wire.reader.read(1), seconds)
             return False
         return True
 
     async def terminate(self) -> None:
-        """As a polite client leaves."""
+        """Send Terminate and wait until the connection is closed."""
         self.send(protocol_messages.TERMINATE)
         async with asyncio.timeout(TIMEOUT):
             await self.wire.reader.read()
         self.wire.close()
 
     def reset_connection(self) -> None:
-        """With a reset, in the middle of anything: as one leaves whose machine was switched off and came back."""
+        """Close the connection with a TCP reset."""
         sock = self.wire.writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.wire.writer.transport.abort()
 
 
 async def connect_pooled(
-    doorway: InProcessGateway,
+    gateway: InProcessGateway,
     startup: Mapping[str, str] = MappingProxyType({}),
     *,
     host: str = POOLED_HOST,
     minor: int = 0,
 ) -> ProtocolClient:
-    """Someone who has logged in at the pooled host."""
-    speaker = ProtocolClient(await doorway.open_wire_client())
-    await speaker.log_in(host, minor, **startup)
-    return speaker
+    """Return a client that has logged in on the pooled host."""
+    client = ProtocolClient(await gateway.open_wire_client())
+    await client.log_in(host, minor, **startup)
+    return client

@@ -1,4 +1,4 @@
-"""What a client may say to Postgres, as bytes: one or more whole messages that can be put together at will."""
+"""Encodes the messages that clients send, to be concatenated freely."""
 
 import struct
 
@@ -22,9 +22,9 @@ def parse(name: str, sql: str, *types: int) -> bytes:
 
 
 def bind(portal: str, name: str, *values: str | bytes | None) -> bytes:
-    """All of them as text, and text back."""
-    given = b"".join(_value(value) for value in values)
-    return message(b"B", _text(portal) + _text(name) + b"\0\0" + struct.pack("!H", len(values)) + given + b"\0\0")
+    """Use the text format for parameters and results."""
+    encoded = b"".join(_value(value) for value in values)
+    return message(b"B", _text(portal) + _text(name) + b"\0\0" + struct.pack("!H", len(values)) + encoded + b"\0\0")
 
 
 def _value(value: str | bytes | None) -> bytes:
@@ -38,8 +38,8 @@ def describe(kind: str, name: str) -> bytes:
     return message(b"D", kind.encode() + _text(name))
 
 
-def execute(portal: str = "", most: int = 0) -> bytes:
-    return message(b"E", _text(portal) + struct.pack("!i", most))
+def execute(portal: str = "", max_rows: int = 0) -> bytes:
+    return message(b"E", _text(portal) + struct.pack("!i", max_rows))
 
 
 def close(kind: str, name: str) -> bytes:
@@ -47,33 +47,33 @@ def close(kind: str, name: str) -> bytes:
 
 
 def function_call(oid: int, *values: str | None) -> bytes:
-    given = struct.pack("!H", len(values)) + b"".join(_value(value) for value in values)
-    return message(b"F", struct.pack("!I", oid) + b"\0\0" + given + b"\0\0")
+    encoded = struct.pack("!H", len(values)) + b"".join(_value(value) for value in values)
+    return message(b"F", struct.pack("!I", oid) + b"\0\0" + encoded + b"\0\0")
 
 
 def copy_data(data: bytes) -> bytes:
     return message(b"d", data)
 
 
-def copy_fail(why: str) -> bytes:
-    return message(b"f", _text(why))
+def copy_fail(reason: str) -> bytes:
+    return message(b"f", _text(reason))
 
 
 SYNC, FLUSH, TERMINATE, COPY_DONE = message(b"S"), message(b"H"), message(b"X"), message(b"c")
 
 
 def bind_and_execute(name: str, *values: str | None) -> bytes:
-    """A statement that was prepared, bound to the unnamed portal and executed."""
+    """Bind a prepared statement to the unnamed portal and execute it."""
     return bind("", name, *values) + execute()
 
 
 def extended_query(sql: str, *values: str | None) -> bytes:
-    """A text as drivers send it: prepared without a name, bound, described and executed."""
+    """Parse, bind, describe and execute an unnamed statement, as drivers do."""
     return parse("", sql) + bind("", "", *values) + describe("P", "") + execute()
 
 
 def count_ready_for_query(data: bytes) -> int:
-    """How many times Postgres will say ReadyForQuery to these."""
+    """Return how many ReadyForQuery messages Postgres sends for these messages."""
     count = at = 0
     while at < len(data):
         count += data[at : at + 1] in (b"S", b"Q", b"F")

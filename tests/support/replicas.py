@@ -1,4 +1,4 @@
-"""Read replicas in a Home, and waiting for what has to come by itself."""
+"""Read replicas in an EngineHome, and helpers that wait for their state."""
 
 import asyncio
 import time
@@ -12,29 +12,29 @@ from bough.ids import EndpointId, VolumeId
 from bough.postgres.replication import slot_name
 from support.engine_home import Compute
 
-# A primary that soon forgets what its replicas have not read.
+# A primary that retains little WAL for its replicas.
 SMALL_SLOT_SETTINGS = {**build_compute_settings(0.25, logical_replication=False), "max_slot_wal_keep_size": "8MB"}
-TIMEOUT = 60.0  # seconds; for a machine that does other things too
+TIMEOUT = 60.0  # seconds; the machine may be busy
 
 
-async def wait_until_equal(look: Callable[[], Awaitable[Any]], wanted: Any, patience: float = TIMEOUT) -> None:
-    """Until a look shows what is wanted; the last look says what was there instead."""
-    until = time.monotonic() + patience
-    while (seen := await look()) != wanted:
-        assert time.monotonic() < until, f"{wanted!r} did not come, but {seen!r}"
+async def wait_until_equal(read: Callable[[], Awaitable[Any]], expected: Any, timeout: float = TIMEOUT) -> None:
+    """Poll until the value is the expected one; on timeout the last value is reported."""
+    deadline = time.monotonic() + timeout
+    while (value := await read()) != expected:
+        assert time.monotonic() < deadline, f"expected {expected!r}, got {value!r}"
         await asyncio.sleep(0.02)
 
 
 def plan_replica(primary: Compute) -> Compute:
-    """A replica that was never started; its primary names it from now on, when it is asked for again."""
-    followed = PrimarySpec(volume_id=primary.spec.volume_id, endpoint_id=primary.spec.endpoint_id)
+    """Return a replica that was never started; the primary's spec names it from now on."""
+    primary_spec = PrimarySpec(volume_id=primary.spec.volume_id, endpoint_id=primary.spec.endpoint_id)
     spec = replace(
         primary.spec,
         endpoint_id=EndpointId.new(),
         volume_id=VolumeId.new(),
         roles=tuple(replace(role, verifier=None) for role in primary.spec.roles),
         databases=(),
-        primary=followed,
+        primary=primary_spec,
         replica_volumes=(),
     )
     replica = Compute(primary.home, spec)
@@ -44,7 +44,7 @@ def plan_replica(primary: Compute) -> Compute:
 
 
 async def start_replica(primary: Compute) -> Compute:
-    """A replica that accepts connections."""
+    """Return a replica that accepts connections."""
     replica = plan_replica(primary)
     assert await replica.start() is Readiness.READY
     return replica
@@ -63,8 +63,8 @@ async def read_numbers(compute: Compute) -> list[int]:
         return [row["n"] for row in await client.fetch("select n from numbers order by n")]
 
 
-async def wait_for_numbers(replica: Compute, *wanted: int) -> None:
-    await wait_until_equal(lambda: read_numbers(replica), list(wanted))
+async def wait_for_numbers(replica: Compute, *expected: int) -> None:
+    await wait_until_equal(lambda: read_numbers(replica), list(expected))
 
 
 async def get_replication_state(replica: Compute) -> ReplicaState | None:
@@ -96,7 +96,7 @@ def slot_name_of(replica: Compute) -> str:
 
 
 async def write_wal(primary: Compute, megabytes: int) -> None:
-    """So much WAL, and checkpoints that leave only what is kept for somebody."""
+    """Write this much WAL, then remove all WAL that no slot retains, by checkpoints."""
     async with primary.connect() as client:
         await client.execute("create table if not exists ballast (bytes text)")
         await client.execute("alter table ballast alter bytes set storage external")
@@ -107,8 +107,8 @@ async def write_wal(primary: Compute, megabytes: int) -> None:
 
 
 async def checkpoint(primary: Compute) -> None:
-    """A tenant may not ask for one before 15, so we do."""
-    async with primary.connect("bough_admin", "postgres") as ours:
+    """Run as the administrator: before version 15, tenants may not run CHECKPOINT."""
+    async with primary.connect("bough_admin", "postgres") as connection:
         for _ in range(2):
-            await ours.execute("select pg_switch_wal()")
-            await ours.execute("checkpoint")
+            await connection.execute("select pg_switch_wal()")
+            await connection.execute("checkpoint")

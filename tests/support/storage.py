@@ -1,4 +1,4 @@
-"""Homes with storage images, for tests that make and break them; nothing stays mounted or attached."""
+"""Homes with storage images, for tests that create and damage them; nothing stays mounted or attached."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ SIZE = 1024**3
 
 @contextmanager
 def create_empty_home() -> Iterator[Path]:
-    """A home with nothing in it."""
+    """Yield a home with nothing in it."""
     require_cow()
     with temporary_folder() as folder:
         (folder / "home").mkdir(mode=0o711)
@@ -28,27 +28,27 @@ def create_empty_home() -> Iterator[Path]:
 
 @contextmanager
 def release_mounts(folder: Path) -> Iterator[None]:
-    """At the end nothing in the folder is a mount point, and no device holds a file of it."""
+    """Unmount everything in the folder and detach the loop devices of its files at the end."""
     try:
         yield
     finally:
-        for place in list_mounts(folder):
-            if subprocess.run(["umount", place], check=False, capture_output=True).returncode != 0:
-                subprocess.run(["umount", "--lazy", place], check=True)
+        for mount_point in list_mounts(folder):
+            if subprocess.run(["umount", mount_point], check=False, capture_output=True).returncode != 0:
+                subprocess.run(["umount", "--lazy", mount_point], check=True)
         for device in list_loop_devices(folder):
             subprocess.run(["losetup", "--detach", device], check=True)
 
 
 def list_mounts(folder: Path) -> list[str]:
-    places = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
-    return [place for place in reversed(places) if Path(place).is_relative_to(folder)]
+    mount_points = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return [mount_point for mount_point in reversed(mount_points) if Path(mount_point).is_relative_to(folder)]
 
 
 def list_loop_devices(folder: Path) -> list[str]:
-    listed = subprocess.run(
+    result = subprocess.run(
         ["losetup", "--noheadings", "--output", "NAME,BACK-FILE"], check=True, capture_output=True, text=True
     )
-    devices = (line.split(maxsplit=1) for line in listed.stdout.splitlines())
+    devices = (line.split(maxsplit=1) for line in result.stdout.splitlines())
     return [device[0] for device in devices if len(device) > 1 and Path(device[1]).is_relative_to(folder)]
 
 
@@ -57,11 +57,11 @@ def plan_image(home: Path, fs: FileSystem = "xfs") -> Image:
 
 
 def create_home_image(home: Path, fs: FileSystem = "xfs") -> Image:
-    """The home gets an image, as `bough storage init --thin` makes it."""
+    """Create a storage image as `bough storage init --thin` does."""
     create_image(plan_image(home, fs), 0, ignore_progress)
-    made = Image.load(home)
-    assert made is not None
-    return made
+    image = Image.load(home)
+    assert image is not None
+    return image
 
 
 def storage_settings(home: Path) -> Settings:
@@ -69,7 +69,7 @@ def storage_settings(home: Path) -> Settings:
 
 
 def write_volumes(home: Path, count: int, size: int = 10_000) -> None:
-    """Volumes as the engine leaves them, of files that belong to different users, and a template."""
+    """Write volumes as the engine leaves them, with files of different users, and a template."""
     for number in range(count):
         volume = home / "volumes" / f"vol-{number}"
         (volume / "data" / "base" / "5").mkdir(parents=True)
@@ -80,8 +80,8 @@ def write_volumes(home: Path, count: int, size: int = 10_000) -> None:
         (volume / "data" / "name with space").touch(mode=0o640)
         (volume / "data" / "link").symlink_to("base/5")
         for parent, _folders, files in os.walk(volume / "data"):
-            for each in (parent, *(f"{parent}/{name}" for name in files)):
-                os.chown(each, 200_000 + number, 300_000 + number, follow_symlinks=False)
+            for path in (parent, *(f"{parent}/{name}" for name in files)):
+                os.chown(path, 200_000 + number, 300_000 + number, follow_symlinks=False)
         volume.chmod(0o710)
     (home / "templates" / "embedded-17" / "global").mkdir(parents=True)
     (home / "templates" / "embedded-17" / "global" / "pg_control").write_bytes(os.urandom(8192))
@@ -89,12 +89,12 @@ def write_volumes(home: Path, count: int, size: int = 10_000) -> None:
 
 
 def read_tree_metadata(folder: Path) -> dict[str, tuple[object, ...]]:
-    """All that an exact copy keeps: kind and mode, owner, group, aim of a link, time and bytes of a file."""
-    seen: dict[str, tuple[object, ...]] = {}
+    """Return all that an exact copy keeps: type and mode, owner, group, target of a link, time and bytes of a file."""
+    metadata: dict[str, tuple[object, ...]] = {}
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent, name) for name in (*folders, *files)):
             stat = path.lstat()
-            inside = str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else None
-            moment = stat.st_mtime_ns if path.is_file() and not path.is_symlink() else None
-            seen[str(path.relative_to(folder))] = (stat.st_mode, stat.st_uid, stat.st_gid, inside, moment)
-    return seen
+            content = str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+            mtime = stat.st_mtime_ns if path.is_file() and not path.is_symlink() else None
+            metadata[str(path.relative_to(folder))] = (stat.st_mode, stat.st_uid, stat.st_gid, content, mtime)
+    return metadata

@@ -10,10 +10,10 @@ import asyncpg
 import pytest
 
 from bough import clock
-from bough.control.gateway.activity import EndpointActivity, EndpointReport
+from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import Endpoint, EndpointState
+from bough.domain.gateway_protocol import EndpointReport
 from bough.domain.operation import OperationAction, OperationStatus
-from bough.domain.usage import EndpointTraffic
 from bough.engine.port import EngineError
 from bough.tasks.suspend_idle import SuspendIdle
 from support.platform import API, Platform, open_platform
@@ -142,10 +142,10 @@ async def test_what_gateways_report_keeps_it_awake(platform: Platform, wait: Wai
     made = await platform.create_ready_project()
     endpoint = await platform.get_endpoint(made)
     wait(400)
-    moved = EndpointTraffic(endpoint_id=endpoint.id, bytes_in=1, bytes_out=1, connections_opened=0)
-    await platform.services.activity.report("w", 1, [EndpointReport(traffic=moved, connections=1, is_active=True)])
+    active = EndpointReport(endpoint=endpoint.id, bytes_in=1, bytes_out=1, connections=1, is_active=True)
+    await platform.services.activity.report("w", 1, [active])
     assert (await beat(platform, made)).state is EndpointState.ACTIVE
-    await platform.services.activity.report("w", 2, [EndpointReport(traffic=moved, connections=1, is_active=False)])
+    await platform.services.activity.report("w", 2, [replace(active, is_active=False)])
     wait(301)
     assert (await beat(platform, made)).state is EndpointState.IDLE
 

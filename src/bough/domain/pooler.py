@@ -23,17 +23,22 @@ _SHORTEST = 0.000001  # that can be written so
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
-    """0 seconds: for ever."""
+    """How the pooled host of an endpoint behaves. Zero seconds means no limit."""
 
-    servers: int  # connections to Postgres that all workers together may have at the endpoint
-    servers_per_pool: int  # of one role and database
-    wait_seconds: float = 120.0  # for a server connection
-    idle_seconds: float = 60.0  # that a server connection may rest
+    servers: int = 90  # server connections to the endpoint, of all workers together
+    servers_per_pool: int = 90  # of these, for one role and database
+    wait_seconds: float = 120.0  # that a client waits for a server connection
+    idle_seconds: float = 60.0  # before an idle server connection is closed
     lifetime_seconds: float = 3600.0  # of a server connection
-    statements: int = 200  # prepared ones that a server connection keeps
+    statements: int = 200  # prepared statements that a server connection keeps
     idle_transaction_seconds: float = 0.0
     client_idle_seconds: float = 0.0
-    direct_host_too: bool = False  # whether the endpoint's plain host is pooled like its `-pooler` one
+    direct_host_too: bool = False  # the endpoint's plain host is pooled like its `-pooler` host
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "PoolSettings":
+        """Accepts missing and unknown keys: the sender may be of another version."""
+        return cls(**{name: body[name] for name in cls.__slots__ if name in body})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from bough.domain import lsn
 from bough.domain.catalog_change import CatalogChange
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.engine.spec import BranchSpec, ComputeSpec
 from bough.errors import ErrorKind, PlatformError
 from bough.ids import EndpointId, ProjectId, VolumeId
@@ -32,14 +33,6 @@ class Capabilities:
 class Readiness(StrEnum):
     READY = "ready"  # accepts connections and has the roles and databases of the spec
     STARTING = "starting"  # started but still recovering: call again
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeAddress:
-    """Where a compute listens, in libpq's terms: a host that begins with `/` is a socket folder."""
-
-    host: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

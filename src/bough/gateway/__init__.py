@@ -1,1 +1,1 @@
-"""The Postgres door: who comes in, where to, and the bytes between."""
+"""The Postgres gateway: terminates TLS, authenticates clients, and connects them to computes."""

@@ -1,6 +1,7 @@
 """`python -m bough.gateway`: one worker, started and watched by the supervisor.
 
-SIGTERM ends it; SIGQUIT, or the end of the supervisor, lets it serve its open connections to their end.
+SIGTERM stops it. SIGQUIT, or the end of the supervisor, makes it drain: it serves its open connections until
+they end and accepts no new ones.
 """
 
 import argparse
@@ -15,25 +16,27 @@ from bough.errors import PlatformError
 from bough.gateway.settings import WorkerSettings
 from bough.gateway.worker import Worker, watch_supervisor
 
-_COLLECT_AFTER = 50_000  # objects; a transaction makes some and leaves none
+_GC_THRESHOLD = 50_000  # objects; a transaction creates some and leaves no cycles
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bough.gateway", description=__doc__)
-    parser.add_argument("--ready-fd", type=int, required=True, help="pipe to tell when ready")
-    parser.add_argument("--alive-fd", type=int, required=True, help="pipe that closes when the supervisor dies")
-    parser.add_argument("--settings", required=True, help="JSON")
+    parser.add_argument(
+        "--ready-fd", type=int, required=True, help="pipe that receives a line when the worker is ready"
+    )
+    parser.add_argument("--alive-fd", type=int, required=True, help="pipe that closes when the supervisor ends")
+    parser.add_argument("--settings", required=True, help="settings as JSON")
     return parser.parse_args()
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """The status to end with."""
+    """Run the worker and return its exit status."""
     try:
         settings = WorkerSettings.parse(arguments.settings)
         log.configure(settings.log_level)
         uvloop.run(_run(settings, arguments.ready_fd, arguments.alive_fd))
     except PlatformError as error:
-        _tell(arguments.ready_fd, {"error": error.public_message})
+        _notify_supervisor(arguments.ready_fd, {"error": error.public_message})
         return 1
     return 0
 
@@ -42,11 +45,11 @@ async def _run(settings: WorkerSettings, ready_fd: int, alive_fd: int) -> None:
     worker = Worker(settings)
     watch_supervisor(worker, alive_fd)
     gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER)
-    await worker.run(lambda: _tell(ready_fd, {"ready": True}))
+    gc.set_threshold(_GC_THRESHOLD)
+    await worker.run(lambda: _notify_supervisor(ready_fd, {"ready": True}))
 
 
-def _tell(fd: int, message: dict[str, object]) -> None:
+def _notify_supervisor(fd: int, message: dict[str, object]) -> None:
     with os.fdopen(fd, "wb") as pipe:
         pipe.write(json.dumps(message).encode() + b"\n")
 

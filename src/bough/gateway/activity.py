@@ -1,7 +1,7 @@
-"""What each endpoint was used for, counted as it happens and reported to control.
+"""Counts the traffic of each endpoint and reports it to control.
 
-A report is repeated until control has it, with the same number, so it counts exactly once; a worker that
-is killed loses what it counted since the last one.
+The reporter repeats a report, with the same sequence number, until control has acknowledged it, so control
+counts it exactly once. A worker that is killed loses the traffic since its last report.
 """
 
 import asyncio
@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from bough import log
+from bough.domain.gateway_protocol import ActivityReport, EndpointReport, PoolReport
 from bough.errors import PlatformError
 from bough.gateway.cache import ControlCache
-from bough.gateway.control_plane import ActivityReport, ControlPlane, ControlUnavailable, EndpointReport, PoolReport
+from bough.gateway.control_plane import ControlPlane, ControlUnavailable
 from bough.ids import EndpointId
 
-REPORT_INTERVAL_SECONDS = 1.0  # seconds
-HINT_REQUEST = "hint"  # what control says, and waits for
-_IDLE_REPORT_INTERVALS = 10  # beats
+REPORT_INTERVAL_SECONDS = 1.0
+_IDLE_REPORT_INTERVALS = 10  # idle connections are reported in every tenth interval
 
 logger = log.get_logger(component="gateway")
 
@@ -31,11 +31,11 @@ class TrafficCounters:
         self.bytes_out = 0
         self.opened = 0
         self.connections = 0
-        self.read_only_hint = b""  # for clients who cannot write, connected before or after; empty: there is room
+        self.read_only_hint = b""  # added to the error of a rejected write; empty: writes are allowed
 
     def take_activity(self, endpoint: EndpointId, pool: PoolReport | None) -> EndpointReport:
-        """What there is since the last time; counting begins anew."""
-        used = EndpointReport(
+        """Return the counts since the last call and set them to zero."""
+        report = EndpointReport(
             endpoint=endpoint,
             bytes_in=self.bytes_in,
             bytes_out=self.bytes_out,
@@ -45,92 +45,93 @@ class TrafficCounters:
             pool=pool,
         )
         self.bytes_in = self.bytes_out = self.opened = 0
-        return used
+        return report
 
 
 class ActivityReporter:
     def __init__(self, control_plane: ControlPlane, cache: ControlCache) -> None:
-        self._plane = control_plane
-        self._remembering = cache
-        self._tallies: dict[EndpointId, TrafficCounters] = {}
+        self._control_plane = control_plane
+        self._cache = cache
+        self._counters: dict[EndpointId, TrafficCounters] = {}
         self._worker = str(uuid.uuid4())
         self._sequence = 0
         self._unacknowledged: ActivityReport | None = None
         self._report_lock = asyncio.Lock()
-        self._pools: dict[EndpointId, PoolReport] = {}  # as they were told
+        self._reported_pools: dict[EndpointId, PoolReport] = {}
         self.get_pool_stats: Callable[[EndpointId], PoolReport | None] = lambda _: None
 
     @contextmanager
     def track_connection(self, endpoint: EndpointId, hint: str | None = None) -> Iterator[TrafficCounters]:
-        tally = self._tallies.setdefault(endpoint, TrafficCounters())
-        tally.read_only_hint = _encoded(hint)
-        tally.opened += 1
-        tally.connections += 1
+        counters = self._counters.setdefault(endpoint, TrafficCounters())
+        counters.read_only_hint = _encode_hint(hint)
+        counters.opened += 1
+        counters.connections += 1
         try:
-            yield tally
+            yield counters
         finally:
-            tally.connections -= 1
+            counters.connections -= 1
 
     async def handle_hints(self, body: Any) -> bool:
-        """Hints by endpoint; what was remembered of these endpoints has older ones."""
+        """Handle control's notification of new hints, for open connections too."""
         for name, hint in body.items():
-            if tally := self._tallies.get(EndpointId(name)):
-                tally.read_only_hint = _encoded(hint)
-        self._remembering.invalidate(EndpointId(name) for name in body)
+            if counters := self._counters.get(EndpointId(name)):
+                counters.read_only_hint = _encode_hint(hint)
+        self._cache.invalidate(EndpointId(name) for name in body)  # cached answers carry the old hints
         return True
 
     @property
     def connections(self) -> int:
-        return sum(tally.connections for tally in self._tallies.values())
+        return sum(counters.connections for counters in self._counters.values())
 
     async def run(self) -> None:
-        """Until cancelled."""
-        beat = 0
+        """Report until cancelled."""
+        intervals = 0
         while True:
             await asyncio.sleep(REPORT_INTERVAL_SECONDS)
-            beat += 1
-            await self.report(include_idle=beat % _IDLE_REPORT_INTERVALS == 0)
+            intervals += 1
+            await self.report(include_idle=intervals % _IDLE_REPORT_INTERVALS == 0)
 
     async def report(self, *, include_idle: bool = False) -> None:
         async with self._report_lock:
             if self._unacknowledged is None:
-                self._unacknowledged = self._next(include_idle)
+                self._unacknowledged = self._next_report(include_idle)
             if self._unacknowledged is not None:
                 await self._send(self._unacknowledged)
 
     async def _send(self, report: ActivityReport) -> None:
         try:
-            changed = await self._plane.report(report)
+            changed = await self._control_plane.report(report)
         except ControlUnavailable:
-            return  # it is told again at the next beat
+            return  # the next interval repeats it
         except PlatformError as error:
-            logger.error("report_refused", error=error.public_message)
+            logger.error("report_rejected", error=error.public_message)
             return
         self._unacknowledged = None
-        self._remembering.invalidate(changed)
+        self._cache.invalidate(changed)
 
-    def _next(self, even_when_quiet: bool) -> ActivityReport | None:
-        used = [
-            tally.take_activity(endpoint, self.get_pool_stats(endpoint)) for endpoint, tally in self._tallies.items()
+    def _next_report(self, include_idle: bool) -> ActivityReport | None:
+        reports = [
+            counters.take_activity(endpoint, self.get_pool_stats(endpoint))
+            for endpoint, counters in self._counters.items()
         ]
-        pools = {each.endpoint: each.pool for each in used if each.pool is not None}
-        changed = {endpoint for endpoint, use in pools.items() if use != self._pools.get(endpoint)}
-        self._pools = pools
-        # One that has no connection is told of once more, with none, and then forgotten.
-        for each in used:
+        pools = {each.endpoint: each.pool for each in reports if each.pool is not None}
+        changed = {endpoint for endpoint, pool in pools.items() if pool != self._reported_pools.get(endpoint)}
+        self._reported_pools = pools
+        # An endpoint without connections is reported once more, with zero connections, and then dropped.
+        for each in reports:
             if not each.connections and not each.is_active:
-                del self._tallies[each.endpoint]
-        told = [
+                del self._counters[each.endpoint]
+        included = [
             each
-            for each in used
-            if each.is_active or not each.connections or even_when_quiet or each.endpoint in changed
+            for each in reports
+            if each.is_active or not each.connections or include_idle or each.endpoint in changed
         ]
-        if not told and not even_when_quiet:
+        if not included and not include_idle:
             return None
         self._sequence += 1
-        return ActivityReport(worker=self._worker, sequence=self._sequence, endpoints=told)
+        return ActivityReport(worker=self._worker, sequence=self._sequence, endpoints=included)
 
 
-def _encoded(hint: str | None) -> bytes:
-    """As a field of a message, in any encoding that a client may have."""
+def _encode_hint(hint: str | None) -> bytes:
+    """Encode a hint as ASCII, which is valid in every client encoding."""
     return (hint or "").encode("ascii", "replace").replace(b"\0", b"")

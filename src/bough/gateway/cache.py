@@ -1,115 +1,108 @@
-"""A short memory of control's answers, so that a connection seldom asks and a restart of control is not felt.
+"""A cache of control's answers, so that most connections need no request and clients do not notice a restart.
 
-An answer counts for a few seconds. While control is away an old one is better than none, and what this
-worker does not remember another may.
+An answer is fresh for a few seconds. While control is unavailable, the cache uses an old answer, and asks the
+other workers for what it does not hold itself.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
 from bough import clock
-from bough.gateway.control_plane import (
-    Access,
-    ComputeAddress,
-    ControlPlane,
-    ControlUnavailable,
-    retry_while_unavailable,
-)
+from bough.domain.gateway_protocol import Access, ComputeAddress
+from bough.gateway.control_plane import ControlPlane, ControlUnavailable, retry_while_unavailable
 from bough.gateway.peers import WorkerPeers
 from bough.ids import EndpointId
 
-RECALL_REQUEST = "recall"
-FORGET_REQUEST = "forget"  # what control says, and waits for
+RECALL_REQUEST = "recall"  # to another worker
 FRESH_SECONDS = 2.0
-_MOST = 20_000
+_MAX_ENTRIES = 20_000
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class LruCache(Generic[K, V]):
-    """The last answers, the longest unused forgotten first."""
+    """The most recent answers; the one written longest ago leaves first."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
 
     def put(self, key: K, answer: V) -> None:
-        self._answers[key] = (clock.monotonic(), answer)
-        self._answers.move_to_end(key)
-        if len(self._answers) > _MOST:
-            self._answers.popitem(last=False)
+        self._entries[key] = (clock.monotonic(), answer)
+        self._entries.move_to_end(key)
+        if len(self._entries) > _MAX_ENTRIES:
+            self._entries.popitem(last=False)
 
     def get(self, key: K, *, max_age: float | None = None) -> V | None:
-        since, answer = self._answers.get(key, (0.0, None))
-        if answer is None or (max_age is not None and clock.monotonic() - since > max_age):
+        stored_at, answer = self._entries.get(key, (0.0, None))
+        if answer is None or (max_age is not None and clock.monotonic() - stored_at > max_age):
             return None
         return answer
 
     def drop(self, key: K) -> None:
-        self._answers.pop(key, None)
+        self._entries.pop(key, None)
 
     def drop_where(self, predicate: Callable[[K], bool]) -> None:
-        for key in [each for each in self._answers if predicate(each)]:
-            del self._answers[key]
+        for key in [each for each in self._entries if predicate(each)]:
+            del self._entries[key]
 
 
 class ControlCache:
     def __init__(self, control_plane: ControlPlane, peers: WorkerPeers | None = None) -> None:
-        self._plane = control_plane
-        self._siblings = peers
+        self._control_plane = control_plane
+        self._peers = peers
         self._access: LruCache[tuple[EndpointId, str], Access] = LruCache()
-        # Answers about nobody are kept as long as others, or the clock would tell who exists. They have a memory
-        # of their own, so that names of nobody push out names of nobody.
+        # Unknown roles are cached as long as known ones, or response times would reveal which roles exist. They
+        # have a cache of their own, so that guessed names evict only guessed names.
         self._unknown: LruCache[tuple[EndpointId, str], Access] = LruCache()
-        self._changes = 0  # that were told of
+        self._change_count = 0
         self._addresses: LruCache[EndpointId, ComputeAddress] = LruCache()
 
     async def get_access(self, endpoint: EndpointId, role: str) -> Access:
         key = endpoint, role
-        if found := self._find(key, not_older_than=FRESH_SECONDS):
-            return found
-        changes = self._changes
-        answer = await self._fetch_access(endpoint, role)
+        if cached := self._find(key, max_age=FRESH_SECONDS):
+            return cached
+        change_count = self._change_count
+        access = await self._fetch_access(endpoint, role)
         self.invalidate_access(endpoint, role)
-        if changes == self._changes:  # what was asked before a change may not be true after it
-            (self._access if answer.is_known else self._unknown).put(key, answer)
-        return answer
+        if change_count == self._change_count:  # otherwise the answer may be older than a change
+            (self._access if access.is_known else self._unknown).put(key, access)
+        return access
 
-    def _find(self, key: tuple[EndpointId, str], *, not_older_than: float | None = None) -> Access | None:
-        """Both memories are looked at, whoever it is."""
-        known = self._access.get(key, max_age=not_older_than)
-        nobody = self._unknown.get(key, max_age=not_older_than)
-        return known or nobody
+    def _find(self, key: tuple[EndpointId, str], *, max_age: float | None = None) -> Access | None:
+        """Look in both caches for every role, so that known and unknown roles take the same time."""
+        known = self._access.get(key, max_age=max_age)
+        unknown = self._unknown.get(key, max_age=max_age)
+        return known or unknown
 
     async def _fetch_access(self, endpoint: EndpointId, role: str) -> Access:
         try:
-            return await self._plane.get_access(endpoint, role)
+            return await self._control_plane.get_access(endpoint, role)
         except ControlUnavailable:
             found = self._find((endpoint, role)) or await self._ask_peers(endpoint, role)
             if found is not None:
                 return found
-        return await retry_while_unavailable(lambda: self._plane.get_access(endpoint, role))
+        return await retry_while_unavailable(lambda: self._control_plane.get_access(endpoint, role))
 
     async def _ask_peers(self, endpoint: EndpointId, role: str) -> Access | None:
-        said = self._siblings and await self._siblings.request_any(RECALL_REQUEST, [endpoint, role])
-        if not said:
+        reply = self._peers and await self._peers.request_any(RECALL_REQUEST, [endpoint, role])
+        if not reply:
             return None
-        if said["address"] is not None:
-            self._addresses.put(endpoint, ComputeAddress(**said["address"]))
-        return Access.from_json(said["access"])
+        if reply["address"] is not None:
+            self._addresses.put(endpoint, ComputeAddress.from_json(reply["address"]))
+        return Access.from_json(reply["access"])
 
     async def handle_recall(self, body: Any) -> dict[str, Any] | None:
-        """What we remember of a role, and where its compute was."""
+        """Return the cached answer about a role and the last address of its compute, for another worker."""
         endpoint, role = body
         access, address = self._find((endpoint, role)), self.get_address(endpoint)
         if access is None:
             return None
-        return {"access": access.to_json(), "address": address and asdict(address)}
+        return {"access": access.to_json(), "address": address and address.to_json()}
 
     def get_address(self, endpoint: EndpointId) -> ComputeAddress | None:
-        """Where it was; it may have gone to sleep since."""
+        """Return the last known address. The compute may have been suspended since."""
         return self._addresses.get(endpoint)
 
     def put_address(self, endpoint: EndpointId, address: ComputeAddress) -> None:
@@ -119,20 +112,19 @@ class ControlCache:
         self._addresses.drop(endpoint)
 
     def invalidate_access(self, endpoint: EndpointId, role: str) -> None:
-        """After a refusal: the password may have changed a moment ago."""
-        for memory in (self._access, self._unknown):
-            memory.drop((endpoint, role))
+        """Drop the answer about a role, such as after a failed login: its password may just have changed."""
+        for cache in (self._access, self._unknown):
+            cache.drop((endpoint, role))
 
     async def handle_forget(self, body: Any) -> bool:
-        """The same, said at once."""
+        """Handle control's notification that endpoints have changed."""
         self.invalidate(EndpointId(name) for name in body)
         return True
 
     def invalidate(self, endpoints: Iterable[EndpointId]) -> None:
-        """Control says that something about them changed."""
         changed = set(endpoints)
-        self._changes += bool(changed)
-        for memory in (self._access, self._unknown) if changed else ():
-            memory.drop_where(lambda key: key[0] in changed)
+        self._change_count += bool(changed)
+        for cache in (self._access, self._unknown) if changed else ():
+            cache.drop_where(lambda key: key[0] in changed)
         for endpoint in changed:
             self._addresses.drop(endpoint)

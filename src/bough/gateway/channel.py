@@ -1,7 +1,7 @@
-"""One end of a connection: a socket that never waits, with TLS or without.
+"""One end of a connection: a non-blocking socket, with or without TLS.
 
-TLS is spoken on the socket itself and not through a transport of the event loop: an idle connection
-keeps no buffers, one that is half closed goes on, and a message costs one call each way.
+TLS runs on the socket itself instead of a transport of the event loop: an idle connection holds no buffers, a
+half-closed connection keeps working, and a message costs one call in each direction.
 """
 
 import select
@@ -10,30 +10,30 @@ import ssl
 from contextlib import suppress
 from typing import Any, Protocol
 
-_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class ConnectionLost(Exception):
-    """The other end is gone without a word."""
+    """The connection ended without a proper close."""
 
 
 class Channel(Protocol):
     fd: int
 
     def receive(self, buffer: memoryview) -> int | None:
-        """How many bytes came, 0 at their end, None when there are none now."""
+        """Return the number of bytes received: 0 at the end of the stream, None if none are available now."""
 
     def send(self, data: memoryview | bytes | bytearray) -> int:
-        """How many bytes went, perhaps none; what did not go comes again, unchanged."""
+        """Return the number of bytes sent, possibly 0. The caller must repeat the rest unchanged."""
 
     def shutdown_write(self) -> None:
-        """Nothing more will be sent; bytes may still come."""
+        """Send nothing more; receiving still works."""
 
     def close(self) -> None: ...
 
 
 def is_disconnected(fd: int) -> bool:
-    """Whether the other end is lost, seen without reading."""
+    """Whether the peer has disconnected, without reading from the socket."""
     poll = select.poll()
     poll.register(fd, select.POLLHUP | select.POLLERR)
     return bool(poll.poll(0))
@@ -76,29 +76,29 @@ class TlsChannel:
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self.socket = sock
         self.fd = sock.fileno()
-        # What its methods call, because they are called for every message.
+        # The methods of SSLSocket call these. Calling them directly saves a call per message.
         tls: Any = sock._sslobj  # type: ignore[attr-defined]
         self._read, self._write = tls.read, tls.write
 
     def receive(self, buffer: memoryview) -> int | None:
-        """At most one record, which is 16 KiB. An end that TLS does not announce is a loss, not an end."""
+        """Receive at most one TLS record of 16 KiB. An end without a close_notify raises ConnectionLost."""
         try:
             count: int = self._read(len(buffer), buffer)
             return count
-        except _NOT_NOW:
+        except _WOULD_BLOCK:
             return None
-        except (OSError, ValueError) as error:  # SSLError is the first, a closed socket the second
+        except (OSError, ValueError) as error:  # SSLError is an OSError; a closed socket raises ValueError
             raise ConnectionLost from error
 
     def send(self, data: memoryview | bytes | bytearray) -> int:
-        """A record a call goes out; so as many calls as it takes."""
-        whole = len(data)
+        """Each call sends one record, so call until all of the data is sent."""
+        length = len(data)
         sent = 0
         try:
             sent = self._write(data)
-            while sent < whole:
+            while sent < length:
                 sent += self._write(memoryview(data)[sent:])
-        except _NOT_NOW:
+        except _WOULD_BLOCK:
             pass
         except (OSError, ValueError) as error:
             raise ConnectionLost from error

@@ -1,7 +1,7 @@
-"""Who is at the other end of a new connection: its address, and the user id when its process runs on this machine.
+"""Finds the origin of a new connection: its address, and the user id if the client runs on this machine.
 
-Computes of all projects share the loopback address, so the limits tell them apart by user id. The kernel
-tells it: for the local socket with SO_PEERCRED, for TCP with a sock_diag request for the peer's own socket.
+The computes of all projects share the loopback address, so the login limits distinguish them by user id. The
+kernel provides it: with SO_PEERCRED on the local socket, with a sock_diag request about the peer's socket on TCP.
 """
 
 import socket
@@ -20,12 +20,12 @@ _NLMSG_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 _REQUEST = struct.Struct("=BBBBI")  # family, protocol, extensions, padding, states
 _PORTS = struct.Struct("!HH")
 _ADDRESSES = struct.Struct("16s16s")
-_REST_OF_ID = struct.Struct("=III")  # interface and two words of a cookie
+_REST_OF_ID = struct.Struct("=III")  # interface and a cookie of two words
 _ALL_STATES = 0xFFFFFFFF
 _NO_COOKIE = 0xFFFFFFFF
-_UID_OFFSET = _NLMSG_HEADER.size + 4 + 48 + 12  # after the states, the socket's id and three words
-_ANSWER_BYTES = 4096
-_ADDRESSES_KEPT = 4096  # parsed; parsing takes longer than asking the kernel
+_UID_OFFSET = _NLMSG_HEADER.size + 4 + 48 + 12  # after the states, the socket id and three words
+_REPLY_BYTES = 4096
+_CACHED_ADDRESSES = 4096  # parsing an address takes longer than the kernel request
 _UID = struct.Struct("=I")
 
 
@@ -36,11 +36,11 @@ class SocketAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientOrigin:
-    """`address` is None for a client of the local socket."""
+    """`address` is None for a client on the local socket."""
 
     address: str | None
-    limit_key: str  # under which the limits count it
-    is_compute: bool = False  # a process of a project's compute
+    limit_key: str  # the key that the login limits count under
+    is_compute: bool = False  # the client is a process of a compute
 
     @property
     def is_local(self) -> bool:
@@ -48,7 +48,7 @@ class ClientOrigin:
 
 
 class ClientOrigins:
-    """Finds out who a peer is. `project_uids` is the range of user ids that computes run under; None: ours."""
+    """Resolves origins. `project_uids` is the range of user ids that computes run under; None: they run under ours."""
 
     def __init__(self, project_uids: tuple[int, int] | None) -> None:
         self._project_uids = project_uids
@@ -73,27 +73,27 @@ class ClientOrigins:
 
 
 class SocketOwnerLookup:
-    """Asks the kernel which user a TCP socket of this machine belongs to. No privilege is needed for it."""
+    """Asks the kernel which user owns a TCP socket on this machine. This needs no privileges."""
 
     def __init__(self) -> None:
         self._diag: socket.socket | None = None
 
     def find_uid(self, remote: SocketAddress, local: SocketAddress) -> int | None:
-        """Of the socket that connected from `peer` to `ours`; None when it is not on this machine."""
+        """Return the owner of the socket that connected from `remote` to `local`; None if it is on another machine."""
         try:
             if self._diag is None:
                 self._diag = socket.socket(
                     socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _NETLINK_SOCK_DIAG
                 )
-            self._diag.send(_request(remote, local))  # the kernel has answered when this returns
-            answer = self._diag.recv(_ANSWER_BYTES)
-        except OSError:  # a kernel or a sandbox without sock_diag: the address is all that can be known
+            self._diag.send(_build_request(remote, local))  # the kernel replies before this returns
+            reply = self._diag.recv(_REPLY_BYTES)
+        except OSError:  # a kernel or sandbox without sock_diag: fall back to the address
             self.close()
             return None
-        kind = _NLMSG_HEADER.unpack_from(answer)[1]
-        if kind != _SOCK_DIAG_BY_FAMILY or len(answer) < _UID_OFFSET + _UID.size:
+        kind = _NLMSG_HEADER.unpack_from(reply)[1]
+        if kind != _SOCK_DIAG_BY_FAMILY or len(reply) < _UID_OFFSET + _UID.size:
             return None
-        uid: int = _UID.unpack_from(answer, _UID_OFFSET)[0]
+        uid: int = _UID.unpack_from(reply, _UID_OFFSET)[0]
         return uid
 
     def close(self) -> None:
@@ -102,36 +102,36 @@ class SocketOwnerLookup:
             self._diag = None
 
 
-@lru_cache(_ADDRESSES_KEPT)
+@lru_cache(_CACHED_ADDRESSES)
 def limit_network(address: str) -> str:
-    """A network of IPv6 counts as one: its owner has all addresses in it."""
-    place = ip_address(address.partition("%")[0])
-    if place.version == 6 and not place.is_loopback:
-        return str(place.exploded[:19])  # the first 64 bits
+    """Return the /64 network of an IPv6 address, because one client usually has all addresses in it."""
+    parsed = ip_address(address.partition("%")[0])
+    if parsed.version == 6 and not parsed.is_loopback:
+        return str(parsed.exploded[:19])  # the first 64 bits
     return address
 
 
-def _request(peer: SocketAddress, ours: SocketAddress) -> bytes:
-    family = socket.AF_INET6 if ":" in peer.address else socket.AF_INET
+def _build_request(remote: SocketAddress, local: SocketAddress) -> bytes:
+    family = socket.AF_INET6 if ":" in remote.address else socket.AF_INET
     body = (
         _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, _ALL_STATES)
-        + _PORTS.pack(peer.port, ours.port)
-        + _ADDRESSES.pack(_packed(family, peer), _packed(family, ours))
+        + _PORTS.pack(remote.port, local.port)
+        + _ADDRESSES.pack(_pack(family, remote), _pack(family, local))
         + _REST_OF_ID.pack(0, _NO_COOKIE, _NO_COOKIE)
     )
     return _NLMSG_HEADER.pack(_NLMSG_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0) + body
 
 
-def _packed(family: int, place: SocketAddress) -> bytes:
-    return socket.inet_pton(family, place.address.partition("%")[0])
+def _pack(family: int, address: SocketAddress) -> bytes:
+    return socket.inet_pton(family, address.address.partition("%")[0])
 
 
-def _socket_address(name: tuple[str, int]) -> SocketAddress:
-    return SocketAddress(_plain(name[0]), name[1])
+def _socket_address(sockname: tuple[str, int]) -> SocketAddress:
+    return SocketAddress(_unmap_ipv4(sockname[0]), sockname[1])
 
 
-@lru_cache(_ADDRESSES_KEPT)
-def _plain(text: str) -> str:
-    """An IPv4 address as itself, also when it came by an IPv6 socket."""
+@lru_cache(_CACHED_ADDRESSES)
+def _unmap_ipv4(text: str) -> str:
+    """Turn an IPv4-mapped IPv6 address into the IPv4 address."""
     address = ip_address(text)
     return str((isinstance(address, IPv6Address) and address.ipv4_mapped) or address)

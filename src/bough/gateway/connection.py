@@ -1,4 +1,4 @@
-"""The journey of one client, from the door to its compute and back."""
+"""Serves one client: handshake, login, and then a direct or a pooled session until it ends."""
 
 import asyncio
 import socket
@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from bough import log
+from bough.domain.gateway_protocol import CLIENT_WAKE_TIMEOUT_SECONDS
 from bough.errors import PlatformError
 from bough.gateway import cancel, handshake, routing
 from bough.gateway.activity import ActivityReporter, TrafficCounters
@@ -43,15 +44,14 @@ from bough.gateway.wire.startup import CancelRequest, StartupMessage
 from bough.ids import EndpointId
 
 LOGIN_TIMEOUT_SECONDS = 30.0
-WAKE_TIMEOUT_SECONDS = 90.0
-_SAY_SECONDS = 5.0
+_SEND_ERROR_SECONDS = 5.0
 
 logger = log.get_logger(component="gateway")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
-    """What a connection passes through."""
+    """The services that connections of one worker share."""
 
     domain: str
     certificates: CertificateReloader
@@ -68,10 +68,8 @@ class GatewayServices:
 
 
 class AuthenticatedClient(NamedTuple):
-    """A visitor that was let in."""
-
     connection: ClientConnection
-    protocol_minor: int  # of the protocol
+    protocol_minor: int
     counters: TrafficCounters
 
     async def send_greeting(self, greeting: bytes) -> None:
@@ -80,37 +78,37 @@ class AuthenticatedClient(NamedTuple):
 
 
 async def serve(services: GatewayServices, sock: socket.socket, origin: ClientOrigin) -> None:
-    """Until the connection is over; whatever goes wrong is told to the client and to nobody else."""
-    visitor = ClientConnection(Stream(PlainChannel(sock)), is_local=origin.is_local)
+    """Serve the connection until it ends. Errors are sent to the client and never raised."""
+    connection = ClientConnection(Stream(PlainChannel(sock)), is_local=origin.is_local)
     try:
-        trouble = await _serve_client(services, visitor, origin)
-        if trouble is not None:
-            await _send_error(visitor, trouble)
+        error_message = await _serve_client(services, connection, origin)
+        if error_message is not None:
+            await _send_error(connection, error_message)
     except (ConnectionLost, StreamEnded):
-        pass  # there is nobody to tell
-    except Exception as error:  # one client's trouble is not the others'
+        pass  # the client has gone
+    except Exception as error:  # must not end the worker, which serves other clients
         logger.error("connection_failed", exc_info=error)
     finally:
-        visitor.stream.channel.close()
+        connection.stream.channel.close()
 
 
-async def _serve_client(rooms: GatewayServices, visitor: ClientConnection, peer: ClientOrigin) -> bytes | None:
-    """What the client shall be told in the end; None when there is nothing to tell."""
+async def _serve_client(services: GatewayServices, connection: ClientConnection, origin: ClientOrigin) -> bytes | None:
+    """Return the error message to send to the client, or None."""
     try:
-        entered = await _authenticate(rooms, visitor, peer)
-        if entered is not None:
-            startup, target, (endpoint, pool, hint) = entered
-            with rooms.activity.track_connection(endpoint, hint) as tally:
-                guest = AuthenticatedClient(visitor, startup.agreed_minor, tally)
-                if pool is None:
-                    await _serve_direct(rooms, guest, endpoint, target)
+        authenticated = await _authenticate(services, connection, origin)
+        if authenticated is not None:
+            startup, target, (endpoint, pool_settings, hint) = authenticated
+            with services.activity.track_connection(endpoint, hint) as counters:
+                client = AuthenticatedClient(connection, startup.agreed_minor, counters)
+                if pool_settings is None:
+                    await _serve_direct(services, client, endpoint, target)
                 else:
-                    found = rooms.pools.get_or_create(endpoint, target, pool)
-                    await _serve_pooled(rooms, guest, endpoint, found, startup.application_name)
-    except ConnectionRejected as refused:
-        return refused.error.encode()
-    except RejectedByPostgres as refused:
-        return refused.message.encode()
+                    pool = services.pools.get_or_create(endpoint, target, pool_settings)
+                    await _serve_pooled(services, client, endpoint, pool, startup.application_name)
+    except ConnectionRejected as rejected:
+        return rejected.error.encode()
+    except RejectedByPostgres as rejected:
+        return rejected.message.encode()
     except ProtocolError as malformed:
         return ErrorResponse(sqlstate=malformed.sqlstate, message=str(malformed)).encode()
     except PlatformError as error:
@@ -119,9 +117,9 @@ async def _serve_client(rooms: GatewayServices, visitor: ClientConnection, peer:
 
 
 async def _authenticate(
-    rooms: GatewayServices, visitor: ClientConnection, peer: ClientOrigin
+    services: GatewayServices, connection: ClientConnection, origin: ClientOrigin
 ) -> tuple[StartupMessage, routing.ConnectionTarget, LoginResult] | None:
-    """Who it is and where they want to go, proven; None when they only came to cancel."""
+    """Authenticate the client within the login timeout; None if it only sent a cancel request."""
     timeout = asyncio.timeout(LOGIN_TIMEOUT_SECONDS)
 
     def drop() -> None:
@@ -130,90 +128,92 @@ async def _authenticate(
 
     try:
         async with timeout:
-            with rooms.pending_logins.register(peer.limit_key, drop):
-                return await _handshake_and_log_in(rooms, visitor, peer)
+            with services.pending_logins.register(origin.limit_key, drop):
+                return await _handshake_and_log_in(services, connection, origin)
     except TimeoutError:
         raise ConnectionRejected(LOGIN_TIMEOUT) from None
 
 
 async def _handshake_and_log_in(
-    rooms: GatewayServices, visitor: ClientConnection, peer: ClientOrigin
+    services: GatewayServices, connection: ClientConnection, origin: ClientOrigin
 ) -> tuple[StartupMessage, routing.ConnectionTarget, LoginResult] | None:
-    packet = await handshake.perform_handshake(visitor, rooms.certificates)
-    if peer.is_local and peer.is_compute:
+    packet = await handshake.perform_handshake(connection, services.certificates)
+    if origin.is_local and origin.is_compute:
         raise ConnectionRejected(LOCAL_SOCKET_DENIED)
     if isinstance(packet, CancelRequest):
-        await rooms.cancel_keys.route(packet)
+        await services.cancel_keys.route(packet)
         return None
     if packet.needs_negotiation:
-        await visitor.stream.send(
+        await connection.stream.send(
             messages.encode_negotiate_protocol_version(packet.extensions, minor=packet.agreed_minor)
         )
-    target = routing.resolve_target(visitor.server_name, rooms.domain, packet.parameters)
-    entered = await rooms.authenticator.authenticate(visitor, target, peer)
+    target = routing.resolve_target(connection.server_name, services.domain, packet.parameters)
+    login = await services.authenticator.authenticate(connection, target, origin)
     if target.replication_mode is ReplicationMode.PHYSICAL:
         raise ConnectionRejected(PHYSICAL_REPLICATION_UNSUPPORTED)
-    return packet, target, entered
+    return packet, target, login
 
 
 async def _serve_direct(
-    rooms: GatewayServices, guest: AuthenticatedClient, endpoint: EndpointId, target: routing.ConnectionTarget
+    services: GatewayServices, client: AuthenticatedClient, endpoint: EndpointId, target: routing.ConnectionTarget
 ) -> None:
-    """A session of the compute's own."""
+    """Serve a session on a Postgres backend of its own."""
     try:
-        async with asyncio.timeout(WAKE_TIMEOUT_SECONDS):
-            opened = await rooms.connector.connect(endpoint, target)
+        async with asyncio.timeout(CLIENT_WAKE_TIMEOUT_SECONDS):
+            connected = await services.connector.connect(endpoint, target)
     except TimeoutError:
         raise ConnectionRejected(WAKE_TIMEOUT) from None
-    greeting, backend = (opened.greeting_before_key, opened.greeting_after_key), opened.without_greeting()
-    del opened
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    hooks = RelayCallbacks(
+    # The greeting is released before the session starts: an idle connection holds no buffers.
+    greeting, backend = (connected.greeting_before_key, connected.greeting_after_key), connected.without_greeting()
+    del connected
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    callbacks = RelayCallbacks(
         on_abandoned=lambda: cancel.schedule_cancel(backend),
-        on_end=lambda: over.set_result(None),
+        on_end=lambda: ended.set_result(None),
         backend_died_error=BACKEND_DIED.encode(),
     )
     try:
-        with rooms.cancel_keys.register(partial(cancel.send_cancel, backend), guest.protocol_minor) as ticket:
-            await guest.send_greeting(ticket.encode().join(greeting))
+        with services.cancel_keys.register(partial(cancel.send_cancel, backend), client.protocol_minor) as key:
+            await client.send_greeting(key.encode().join(greeting))
             del greeting
             relay = ReplicationRelay if target.replication_mode is ReplicationMode.LOGICAL else Relay
-            session = relay(guest.connection.stream.channel, backend.channel, guest.counters, hooks)
-            await _run_session(rooms, session, endpoint, over)
+            session = relay(client.connection.stream.channel, backend.channel, client.counters, callbacks)
+            await _run_session(services, session, endpoint, ended)
     finally:
         backend.channel.close()
 
 
 async def _serve_pooled(
-    rooms: GatewayServices, guest: AuthenticatedClient, endpoint: EndpointId, pool: Pool, name: bytes
+    services: GatewayServices, client: AuthenticatedClient, endpoint: EndpointId, pool: Pool, application_name: bytes
 ) -> None:
-    """A session of the gateway's, which has a compute's for each transaction."""
+    """Serve a session that uses a server connection of the pool for each transaction."""
     await pool.wait_for_greeting()
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    client = PooledClient(guest.connection.stream.channel, pool, name, guest.counters, lambda: over.set_result(None))
-    pool.add_client(client)
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    channel = client.connection.stream.channel
+    pooled = PooledClient(channel, pool, application_name, client.counters, lambda: ended.set_result(None))
+    pool.add_client(pooled)
     try:
-        with rooms.cancel_keys.register(client.cancel, guest.protocol_minor) as ticket:
-            await guest.send_greeting(client.encode_greeting(ticket.encode()))
-            await _run_session(rooms, client, endpoint, over)
+        with services.cancel_keys.register(pooled.cancel, client.protocol_minor) as key:
+            await client.send_greeting(pooled.encode_greeting(key.encode()))
+            await _run_session(services, pooled, endpoint, ended)
     finally:
-        pool.remove_client(client)
+        pool.remove_client(pooled)
 
 
 async def _run_session(
-    rooms: GatewayServices, session: GatewaySession, endpoint: EndpointId, over: "asyncio.Future[None]"
+    services: GatewayServices, session: GatewaySession, endpoint: EndpointId, ended: "asyncio.Future[None]"
 ) -> None:
-    with rooms.sessions.register(endpoint, session):
+    with services.sessions.register(endpoint, session):
         session.start()
-        await over
+        await ended
 
 
-async def _send_error(visitor: ClientConnection, trouble: bytes) -> None:
-    if isinstance(visitor.stream.channel, TlsChannel) and not visitor.is_encrypted:
-        return  # TLS takes no words before its handshake is over, and would be asked again and again
+async def _send_error(connection: ClientConnection, error: bytes) -> None:
+    if isinstance(connection.stream.channel, TlsChannel) and not connection.is_encrypted:
+        return  # TLS accepts no data before its handshake is complete, so sending would retry until the timeout
     try:
-        async with asyncio.timeout(_SAY_SECONDS):
-            await visitor.stream.send(trouble)
-            visitor.stream.channel.shutdown_write()
+        async with asyncio.timeout(_SEND_ERROR_SECONDS):
+            await connection.stream.send(error)
+            connection.stream.channel.shutdown_write()
     except TimeoutError:
         return

@@ -1,14 +1,14 @@
-"""What goes wrong, as Postgres reports it: the one table from kinds to SQLSTATE."""
+"""The errors that the gateway sends to clients, and the table from error kinds to SQLSTATEs."""
 
+from bough.domain.pooler import PoolSettings
 from bough.errors import ErrorKind, PlatformError
-from bough.gateway.control_plane import PoolSettings
 from bough.gateway.wire.messages import ErrorResponse
 
 SQLSTATE = {
     ErrorKind.INVALID: "08P01",  # protocol_violation
     ErrorKind.UNAUTHENTICATED: "28P01",  # invalid_password
     ErrorKind.DENIED: "28000",  # invalid_authorization_specification
-    ErrorKind.NOT_FOUND: "28P01",  # as for a wrong password: a stranger learns nothing
+    ErrorKind.NOT_FOUND: "28P01",  # as for a wrong password, so that clients cannot find out what exists
     ErrorKind.CAPACITY: "53000",  # insufficient_resources
     ErrorKind.CONFLICT: "55006",  # object_in_use
     ErrorKind.PRECONDITION: "55000",  # object_not_in_prerequisite_state
@@ -21,7 +21,7 @@ SQLSTATE = {
 
 
 class ConnectionRejected(Exception):
-    """The client is told this and nothing more."""
+    """The client gets this error and the connection is closed."""
 
     def __init__(self, error: ErrorResponse) -> None:
         super().__init__(error.message)
@@ -33,39 +33,39 @@ def to_error_response(error: PlatformError) -> ErrorResponse:
 
 
 def wrong_password_error(role: str) -> ConnectionRejected:
-    """In Postgres's own words; also for roles and endpoints that do not exist."""
+    """Use the message of Postgres, also for roles and endpoints that do not exist."""
     return ConnectionRejected(
         ErrorResponse(sqlstate="28P01", message=f'password authentication failed for user "{role}"')
     )
 
 
 def endpoint_closed_error(reason: str) -> ConnectionRejected:
-    """Control's own words, for somebody who has the password."""
+    """Report control's reason, after the password was verified."""
     return ConnectionRejected(ErrorResponse(sqlstate="53400", message=reason))  # configuration_limit_exceeded
 
 
 ENCRYPTION_REQUIRED = ConnectionRejected(
     ErrorResponse(
         sqlstate="28000",
-        message="this server takes encrypted connections only",
+        message="this server accepts encrypted connections only",
         hint="Add sslmode=require to the connection string.",
     )
 )
 ALPN_REQUIRED = ConnectionRejected(
     ErrorResponse(
-        sqlstate="08P01", message="direct TLS without the ALPN protocol postgresql", hint="Use a newer client."
+        sqlstate="08P01", message="direct TLS requires the ALPN protocol postgresql", hint="Use a newer client."
     )
 )
 LOCAL_SOCKET_DENIED = ErrorResponse(
     sqlstate="28000",
-    message="a compute may not connect by the gateway's local socket",
-    hint="Connect by the host of the endpoint, with sslmode=require.",
+    message="a compute may not connect through the gateway's local socket",
+    hint="Connect to the host of the endpoint, with sslmode=require.",
 )
 LOGIN_TIMEOUT = ErrorResponse(sqlstate="57014", message="the client took too long to log in")
 WAKE_TIMEOUT = ErrorResponse(
     sqlstate="57P03",
     message="the compute did not wake in time",
-    hint="Try again; the operations of the project say what it is waiting for.",
+    hint="Try again. The project's operations show what it is waiting for.",
 )
 GATEWAY_STOPPING = ErrorResponse(
     sqlstate="57P01", message="terminating connection due to administrator command: the gateway is stopping"
@@ -73,22 +73,22 @@ GATEWAY_STOPPING = ErrorResponse(
 BACKEND_DIED = ErrorResponse(
     sqlstate="57P02",
     message="terminating connection because the compute ended unexpectedly",
-    hint="Connect again; what was committed is kept.",
+    hint="Connect again. Committed transactions are kept.",
 )
 IDLE_IN_TRANSACTION_TIMEOUT = ErrorResponse(
     sqlstate="25P03",
     message="terminating connection due to idle-in-transaction timeout",
-    hint="The endpoint's pgbouncer_settings have idle_transaction_timeout.",
+    hint="The limit is idle_transaction_timeout in the endpoint's pgbouncer_settings.",
 )
 CLIENT_IDLE_TIMEOUT = ErrorResponse(
     sqlstate="57P05",
     message="terminating connection due to idle-session timeout",
-    hint="The endpoint's pgbouncer_settings have client_idle_timeout.",
+    hint="The limit is client_idle_timeout in the endpoint's pgbouncer_settings.",
 )
 POOLED_REPLICATION_UNSUPPORTED = ErrorResponse(
     sqlstate="0A000",
-    message="a pooled host takes no replication connections",
-    hint="Use the direct host: the same one without -pooler.",
+    message="replication is not supported on a pooled host",
+    hint="Use the direct host: the same name without -pooler.",
 )
 QUERY_CANCELED = ErrorResponse(sqlstate="57014", message="canceling statement due to user request", severity="ERROR")
 
@@ -97,25 +97,23 @@ def session_reset_error(failure: ErrorResponse) -> ErrorResponse:
     return ErrorResponse(
         sqlstate="08006",
         message=f"the server connection could not be prepared for this client: {failure.message}",
-        hint="Connect again. Settings of the session that cannot be set any longer are a reason.",
+        hint="Connect again. One possible cause is a session setting that can no longer be applied.",
     )
 
 
 def malformed_reply_error(reason: str) -> ErrorResponse:
     return ErrorResponse(
         sqlstate="08006",
-        message=f"the compute does not answer as Postgres does: {reason}",
-        hint="Connect again. A session whose settings are very long is a reason.",
+        message=f"the compute sent a malformed reply: {reason}",
+        hint="Connect again. One possible cause is a session with very long settings.",
     )
 
 
 def query_wait_timeout_error(settings: PoolSettings) -> ErrorResponse:
     return ErrorResponse(
         sqlstate="53300",
-        message=(
-            f"no server connection became free in {settings.wait_seconds:g} seconds: all that may be used are in use"
-        ),
-        detail=f"Pooled clients of the endpoint have {settings.servers} of them, and those of one role and database "
-        f"{settings.servers_per_pool}.",
+        message=(f"no server connection became free within {settings.wait_seconds:g} seconds: all of them are in use"),
+        detail=f"The endpoint's pools may open {settings.servers} server connections, and "
+        f"{settings.servers_per_pool} for one role and database.",
         hint="Keep transactions short, or give the endpoint a larger compute.",
     )

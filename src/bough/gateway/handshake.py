@@ -1,4 +1,4 @@
-"""The front door: encryption as the client asks for it, up to its first packet that says what it wants."""
+"""The start of a connection: encryption negotiation up to the startup message or a cancel request."""
 
 import socket
 import ssl
@@ -22,18 +22,18 @@ from bough.gateway.wire.startup import (
 )
 
 _TLS_RECORD = b"\x16"
-_PACKETS = 3  # GSS, then TLS, then what it wants
+_MAX_PACKETS = 3  # GSSENCRequest, SSLRequest and the startup message
 
 
 @dataclass(slots=True)
 class ClientConnection:
-    """Somebody at the door, and how we speak with them."""
+    """A client connection during handshake and login."""
 
     stream: Stream
-    is_local: bool  # came by our unix socket, where nobody listens in
+    is_local: bool  # on the local Unix socket, which needs no encryption
     is_encrypted: bool = False
-    server_name: str | None = None  # the host they called
-    channel_binding: bytes | None = None  # what ties SCRAM to this TLS connection
+    server_name: str | None = None  # from SNI
+    channel_binding: bytes | None = None  # ties SCRAM to this TLS connection
 
 
 async def perform_handshake(
@@ -43,8 +43,8 @@ async def perform_handshake(
         await _encrypt(client, certificates)
         if client.stream.channel.socket.selected_alpn_protocol() != ALPN:  # type: ignore[attr-defined]
             raise ALPN_REQUIRED
-    for _ in range(_PACKETS):
-        packet = await _packet(client.stream)
+    for _ in range(_MAX_PACKETS):
+        packet = await _read_packet(client.stream)
         if isinstance(packet, SslRequest) and not client.is_encrypted and not client.is_local:
             await client.stream.send(messages.ACCEPT_TLS)
             await _encrypt(client, certificates)
@@ -54,49 +54,50 @@ async def perform_handshake(
             raise ENCRYPTION_REQUIRED
         else:
             return packet
-    raise ProtocolError("the client asks for encryption over and over")
+    raise ProtocolError("the client requests encryption repeatedly")
 
 
-async def _packet(line: Stream) -> FirstPacket:
-    head = await line.read_exactly(HEADER_LENGTH)
-    return parse_first_packet(head + await line.read_exactly(parse_packet_length(head) - HEADER_LENGTH))
+async def _read_packet(stream: Stream) -> FirstPacket:
+    header = await stream.read_exactly(HEADER_LENGTH)
+    return parse_first_packet(header + await stream.read_exactly(parse_packet_length(header) - HEADER_LENGTH))
 
 
-async def _begins_with_tls(line: Stream) -> bool:
-    """A look at the first byte, which stays where it is."""
-    assert isinstance(line.channel, PlainChannel)
+async def _begins_with_tls(stream: Stream) -> bool:
+    """Peek at the first byte without consuming it."""
+    assert isinstance(stream.channel, PlainChannel)
     while True:
         try:
-            return line.channel.socket.recv(1, socket.MSG_PEEK) == _TLS_RECORD
+            return stream.channel.socket.recv(1, socket.MSG_PEEK) == _TLS_RECORD
         except BlockingIOError:
-            await line.wait_readable()
+            await stream.wait_readable()
         except OSError as error:
             raise ConnectionLost from error
 
 
-async def _encrypt(visitor: ClientConnection, certificates: CertificateReloader) -> None:
-    assert isinstance(visitor.stream.channel, PlainChannel)
-    plate = certificates.current
+async def _encrypt(client: ClientConnection, certificates: CertificateReloader) -> None:
+    assert isinstance(client.stream.channel, PlainChannel)
+    certificate = certificates.current
     try:
-        sock = plate.ssl_context.wrap_socket(
-            visitor.stream.channel.socket, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=False
+        sock = certificate.ssl_context.wrap_socket(
+            client.stream.channel.socket, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=False
         )
     except OSError as error:
         raise ConnectionLost from error
     assert isinstance(sock, SniSocket)
-    visitor.stream = Stream(TlsChannel(sock))
-    await _tls_handshake(visitor.stream, sock)
-    visitor.is_encrypted, visitor.server_name, visitor.channel_binding = True, sock.server_name, plate.channel_binding
+    client.stream = Stream(TlsChannel(sock))
+    await _tls_handshake(client.stream, sock)
+    client.is_encrypted, client.server_name = True, sock.server_name
+    client.channel_binding = certificate.channel_binding
 
 
-async def _tls_handshake(line: Stream, sock: ssl.SSLSocket) -> None:
+async def _tls_handshake(stream: Stream, sock: ssl.SSLSocket) -> None:
     while True:
         try:
             sock.do_handshake()
         except ssl.SSLWantReadError:
-            await line.wait_readable()
+            await stream.wait_readable()
         except ssl.SSLWantWriteError:
-            await line.wait_writable()
+            await stream.wait_writable()
         except OSError as error:
             raise ConnectionLost from error
         else:

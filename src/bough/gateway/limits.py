@@ -1,8 +1,8 @@
-"""How many wrong passwords a client may send, and where.
+"""Limits failed logins, by client and by endpoint.
 
-An attempt is counted before it is judged and given back when it was right, so logins that run side by side
-cannot guess more often than one after another. A login that ends without an answer counts like a wrong
-one. Counted by each worker for itself, under the keys of `peer.py`.
+An attempt is counted before its password is verified and uncounted if it was right, so concurrent logins cannot
+guess more often than sequential ones. A login that ends without an answer counts as failed. Each worker counts
+for itself, under the keys of `client_origin`.
 """
 
 from collections import OrderedDict
@@ -13,17 +13,17 @@ from bough import clock
 from bough.errors import RateLimitExceeded
 from bough.ids import EndpointId
 
-WINDOW_SECONDS = 60.0  # seconds
-MAX_FAILURES_PER_CLIENT = 30  # of one client at one endpoint, in a window
-MAX_FAILED_ENDPOINTS_PER_CLIENT = 60  # endpoints at which one client failed
-MAX_FAILURES_PER_ENDPOINT = 120  # of all clients together
-_MOST = 50_000  # keys that are remembered
+WINDOW_SECONDS = 60.0
+MAX_FAILURES_PER_CLIENT = 30  # by one client at one endpoint, in a window
+MAX_FAILED_ENDPOINTS_PER_CLIENT = 60  # endpoints where one client failed
+MAX_FAILURES_PER_ENDPOINT = 120  # by all clients
+_MAX_KEYS = 50_000
 
 K = TypeVar("K", bound=Hashable)
 
 
 class AttemptCounter(Generic[K]):
-    """How often something happened in the current window, by key."""
+    """Counts attempts per key in the current window."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -33,103 +33,105 @@ class AttemptCounter(Generic[K]):
         return len(self._counts)
 
     def add(self, key: K) -> bool:
-        """Whether it is the first in its window."""
+        """Count an attempt; return whether it is the first in its window."""
         now = clock.monotonic()
-        began, count = self._counts.pop(key, (now, 0))
-        is_first = not count or now - began > WINDOW_SECONDS
-        self._counts[key] = (now, 1) if is_first else (began, count + 1)
-        if len(self._counts) > _MOST:
+        started_at, count = self._counts.pop(key, (now, 0))
+        is_first = not count or now - started_at > WINDOW_SECONDS
+        self._counts[key] = (now, 1) if is_first else (started_at, count + 1)
+        if len(self._counts) > _MAX_KEYS:
             self._counts.popitem(last=False)
         return is_first
 
     def remove(self, key: K) -> bool:
-        """One less; whether it was the only one."""
-        began, count = self._counts.get(key, (0.0, 0))
+        """Uncount an attempt; return whether it was the only one."""
+        started_at, count = self._counts.get(key, (0.0, 0))
         if count > 1:
-            self._counts[key] = began, count - 1
+            self._counts[key] = started_at, count - 1
         else:
             self._counts.pop(key, None)
         return count == 1
 
     def has_attempts(self, key: K) -> bool:
-        began, count = self._counts.get(key, (0.0, 0))
-        return count > 0 and clock.monotonic() - began <= WINDOW_SECONDS
+        started_at, count = self._counts.get(key, (0.0, 0))
+        return count > 0 and clock.monotonic() - started_at <= WINDOW_SECONDS
 
     def retry_after(self, key: K) -> float:
-        """Seconds until the next try is allowed; 0 when it is now."""
-        began, count = self._counts.get(key, (0.0, 0))
-        left = began + WINDOW_SECONDS - clock.monotonic()
-        return left if count >= self._limit and left > 0 else 0.0
+        """Return the seconds until the next attempt is allowed, or 0."""
+        started_at, count = self._counts.get(key, (0.0, 0))
+        remaining = started_at + WINDOW_SECONDS - clock.monotonic()
+        return remaining if count >= self._limit and remaining > 0 else 0.0
 
 
 class LoginLimits:
-    """A client that was let in at an endpoint is held up there by nobody's failures but its own."""
+    """A client that has logged in to an endpoint before is limited there only by its own failures."""
 
     def __init__(self) -> None:
-        self._of_client: AttemptCounter[tuple[str, EndpointId]] = AttemptCounter(MAX_FAILURES_PER_CLIENT)
-        self._endpoints: AttemptCounter[str] = AttemptCounter(MAX_FAILED_ENDPOINTS_PER_CLIENT)
-        self._at_endpoint: AttemptCounter[EndpointId] = AttemptCounter(MAX_FAILURES_PER_ENDPOINT)
+        self._by_client: AttemptCounter[tuple[str, EndpointId]] = AttemptCounter(MAX_FAILURES_PER_CLIENT)
+        self._failed_endpoints: AttemptCounter[str] = AttemptCounter(MAX_FAILED_ENDPOINTS_PER_CLIENT)
+        self._by_endpoint: AttemptCounter[EndpointId] = AttemptCounter(MAX_FAILURES_PER_ENDPOINT)
         self._trusted: OrderedDict[tuple[str, EndpointId], None] = OrderedDict()
 
     def check(self, limit_key: str, endpoint: EndpointId) -> None:
         pair = limit_key, endpoint
-        wait = self._of_client.retry_after(pair)
+        wait = self._by_client.retry_after(pair)
         if not wait and pair not in self._trusted:
-            wait = self._at_endpoint.retry_after(endpoint)
-            if not wait and not self._of_client.has_attempts(pair):
-                wait = self._endpoints.retry_after(limit_key)  # guesses at one endpoint after the other
+            wait = self._by_endpoint.retry_after(endpoint)
+            if not wait and not self._by_client.has_attempts(pair):
+                wait = self._failed_endpoints.retry_after(
+                    limit_key
+                )  # a client that guesses at one endpoint after another
         if wait:
             raise RateLimitExceeded(f"Too many failed logins; try again in {wait:.0f} seconds.", wait)
 
     def count_attempt(self, limit_key: str, endpoint: EndpointId) -> None:
-        """Count an attempt that is about to be judged, or that ended unjudged; raises when there were too many."""
+        """Count an attempt that is about to be verified; raise if there were too many."""
         self.check(limit_key, endpoint)
         self.record_failure(limit_key, endpoint)
 
     def record_failure(self, limit_key: str, endpoint: EndpointId) -> None:
-        if self._of_client.add((limit_key, endpoint)):
-            self._endpoints.add(limit_key)
-        self._at_endpoint.add(endpoint)
+        if self._by_client.add((limit_key, endpoint)):
+            self._failed_endpoints.add(limit_key)
+        self._by_endpoint.add(endpoint)
 
     def record_success(self, limit_key: str, endpoint: EndpointId) -> None:
-        """What was taken last was right."""
+        """Uncount the last attempt: its password was right."""
         pair = limit_key, endpoint
-        if self._of_client.remove(pair):
-            self._endpoints.remove(limit_key)
-        self._at_endpoint.remove(endpoint)
+        if self._by_client.remove(pair):
+            self._failed_endpoints.remove(limit_key)
+        self._by_endpoint.remove(endpoint)
         self._trusted[pair] = None
         self._trusted.move_to_end(pair)
-        if len(self._trusted) > _MOST:
+        if len(self._trusted) > _MAX_KEYS:
             self._trusted.popitem(last=False)
 
 
 class LoginAttempt:
-    """One login. It is counted once: when it is judged, or when it ends unjudged after our challenge."""
+    """One login, counted once: when it is verified, or when it ends without an answer to our challenge."""
 
-    __slots__ = ("_client", "_endpoint", "_is_counted", "_is_open", "_limits")
+    __slots__ = ("_endpoint", "_is_challenged", "_is_counted", "_limit_key", "_limits")
 
     def __init__(self, limits: LoginLimits, limit_key: str, endpoint: EndpointId) -> None:
         self._limits = limits
-        self._client = limit_key
+        self._limit_key = limit_key
         self._endpoint = endpoint
-        self._is_open = False
+        self._is_challenged = False
         self._is_counted = False
         limits.check(limit_key, endpoint)
 
     def mark_challenged(self) -> None:
-        """The client has been asked for its proof."""
-        self._is_open = True
+        """The client was sent a challenge."""
+        self._is_challenged = True
 
     def count(self) -> None:
-        """Before its proof is looked at; raises when others have used up what the client may try."""
-        self._is_open = False
-        self._limits.count_attempt(self._client, self._endpoint)
+        """Must be called before the password is verified; raises if other attempts have reached a limit."""
+        self._is_challenged = False
+        self._limits.count_attempt(self._limit_key, self._endpoint)
         self._is_counted = True
 
     def record_success(self) -> None:
         if self._is_counted:
-            self._limits.record_success(self._client, self._endpoint)
+            self._limits.record_success(self._limit_key, self._endpoint)
 
     def close(self) -> None:
-        if self._is_open:
-            self._limits.record_failure(self._client, self._endpoint)
+        if self._is_challenged:
+            self._limits.record_failure(self._limit_key, self._endpoint)

@@ -1,7 +1,7 @@
-"""Checks of passwords that came in clear text: the only hashing whose cost the owner of a role chooses.
+"""Verifies cleartext passwords in threads: the owner of a role chooses how much hashing that takes.
 
-They run on threads of their own. An endpoint has one check at a time and then pauses, so it gets at most a
-part of one thread, however many clients it has and however many iterations its passwords are stored with.
+Each endpoint runs one verification at a time and pauses after it. It gets a fixed share of one thread, for any
+number of clients and any number of SCRAM iterations.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ from bough.gateway.limits import LoginAttempt
 from bough.ids import EndpointId
 
 THREADS = 2
-ENDPOINT_THREAD_SHARE = 0.25  # of one thread, for one endpoint
+ENDPOINT_THREAD_SHARE = 0.25  # of one thread
 
 
 class _EndpointSlot:
-    """Who may use a thread for an endpoint, and how long the endpoint pauses after it."""
+    """The one verification that an endpoint may run, and the pause after it."""
 
-    __slots__ = ("lock", "pause", "users")
+    __slots__ = ("lock", "pause_seconds", "users")
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.users = 0
-        self.pause = 0.0
+        self.pause_seconds = 0.0
 
 
 class PasswordVerifier:
@@ -40,36 +40,36 @@ class PasswordVerifier:
     ) -> bool:
         password.check_iterations(verifier)
         loop = asyncio.get_running_loop()
-        async with self._acquire_slot(endpoint) as turn:
+        async with self._acquire_slot(endpoint) as slot:
             attempt.count()
-            fits, seconds = await loop.run_in_executor(self._threads, _timed, clear_text, verifier)
-            turn.pause = seconds * (1 / ENDPOINT_THREAD_SHARE - 1)
-            return fits
+            is_valid, seconds = await loop.run_in_executor(self._threads, _verify_timed, clear_text, verifier)
+            slot.pause_seconds = seconds * (1 / ENDPOINT_THREAD_SHARE - 1)
+            return is_valid
 
     @asynccontextmanager
     async def _acquire_slot(self, endpoint: EndpointId) -> AsyncIterator[_EndpointSlot]:
-        turn = self._slots.setdefault(endpoint, _EndpointSlot())
-        turn.users += 1
+        slot = self._slots.setdefault(endpoint, _EndpointSlot())
+        slot.users += 1
         try:
-            await turn.lock.acquire()
+            await slot.lock.acquire()
         except BaseException:
-            self._leave(endpoint, turn)
+            self._drop_user(endpoint, slot)
             raise
         try:
-            yield turn
+            yield slot
         finally:
-            asyncio.get_running_loop().call_later(turn.pause, self._release, endpoint, turn)
+            asyncio.get_running_loop().call_later(slot.pause_seconds, self._release, endpoint, slot)
 
-    def _release(self, endpoint: EndpointId, turn: _EndpointSlot) -> None:
-        turn.lock.release()
-        self._leave(endpoint, turn)
+    def _release(self, endpoint: EndpointId, slot: _EndpointSlot) -> None:
+        slot.lock.release()
+        self._drop_user(endpoint, slot)
 
-    def _leave(self, endpoint: EndpointId, turn: _EndpointSlot) -> None:
-        turn.users -= 1
-        if not turn.users:
+    def _drop_user(self, endpoint: EndpointId, slot: _EndpointSlot) -> None:
+        slot.users -= 1
+        if not slot.users:
             del self._slots[endpoint]
 
 
-def _timed(typed: str, verifier: ScramVerifier) -> tuple[bool, float]:
-    began = clock.monotonic()
-    return password.verify_password(typed, verifier), clock.monotonic() - began
+def _verify_timed(clear_text: str, verifier: ScramVerifier) -> tuple[bool, float]:
+    started_at = clock.monotonic()
+    return password.verify_password(clear_text, verifier), clock.monotonic() - started_at

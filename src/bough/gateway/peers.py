@@ -1,7 +1,7 @@
-"""The other workers of this gateway, each reached by a socket in their folder.
+"""The other workers of this gateway, each reached by a socket in the gateway's folder.
 
-A question is a line of JSON with its name and its body; the answer is a line too. Workers that drain are
-among them, and one that was killed is not: its lock is free again.
+A request is one line of JSON with a name and a body, and so is the reply. Draining workers take part. A worker
+that was killed does not: its lock file is unlocked.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any
 from bough.errors import Unavailable
 
 MAX_WORKERS = 128
-_SECONDS = 5.0
+_REQUEST_TIMEOUT_SECONDS = 5.0
 
 RequestHandlers = Mapping[str, Callable[[Any], Awaitable[Any]]]
 
@@ -28,14 +28,14 @@ class WorkerPeers:
         self._server: asyncio.Server | None = None
 
     async def listen(self, handlers: RequestHandlers) -> None:
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with suppress(OSError, ValueError, KeyError, TypeError):
                 name, body = json.loads(await reader.readline())
                 writer.write(json.dumps(await handlers[name](body)).encode() + b"\n")
             writer.close()
 
         self._path(self.number).unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(answer, self._path(self.number))
+        self._server = await asyncio.start_unix_server(handle, self._path(self.number))
 
     def close(self) -> None:
         if self._server is not None:
@@ -44,7 +44,7 @@ class WorkerPeers:
         os.close(self._lock)
 
     def is_alive(self, number: int) -> bool:
-        """Whether a worker has that number."""
+        """Whether a running worker has that number."""
         fd = os.open(self._folder / f"worker-{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -56,9 +56,9 @@ class WorkerPeers:
             os.close(fd)
 
     async def request(self, number: int, request_name: str, body: Any) -> Any:
-        """Its answer; None also when it is not there."""
+        """Return the worker's reply, or None if it does not answer."""
         with suppress(OSError, TimeoutError, ValueError):
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(_REQUEST_TIMEOUT_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(self._path(number))
                 try:
                     writer.write(json.dumps([request_name, body]).encode() + b"\n")
@@ -68,11 +68,11 @@ class WorkerPeers:
         return None
 
     async def request_any(self, request_name: str, body: Any) -> Any:
-        """The first answer that is one."""
+        """Ask one worker after another; return the first reply that is not None."""
         for path in self._folder.glob("worker-*.sock"):
             number = int(path.stem.removeprefix("worker-"))
-            if number != self.number and (answer := await self.request(number, request_name, body)) is not None:
-                return answer
+            if number != self.number and (reply := await self.request(number, request_name, body)) is not None:
+                return reply
         return None
 
     def _path(self, number: int) -> Path:
@@ -80,7 +80,7 @@ class WorkerPeers:
 
 
 def _acquire_number(folder: Path) -> tuple[int, int]:
-    """The lowest number that no living worker has; it is ours as long as the file is open."""
+    """Lock the lowest free number; it stays ours while the file is open."""
     for number in range(MAX_WORKERS):
         fd = os.open(folder / f"worker-{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -89,4 +89,4 @@ def _acquire_number(folder: Path) -> tuple[int, int]:
             os.close(fd)
         else:
             return number, fd
-    raise Unavailable(f"{MAX_WORKERS} gateway workers live already; the old ones still serve open connections.")
+    raise Unavailable(f"{MAX_WORKERS} gateway workers are running already; old ones still serve open connections.")

@@ -1,7 +1,7 @@
-"""Connections that have not logged in yet: how many a worker has, and who makes room when there are too many.
+"""Limits the connections of a worker that have not logged in yet.
 
-No client has more than a part of them. When a worker has all that it takes, a connection of another client
-takes the place of the oldest one of the client that has the most, so few clients cannot keep out the rest.
+Each client has a limit of its own. When the worker is full, a connection of another client replaces the oldest
+connection of the client that has the most, so a few clients cannot lock out the others.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,40 +17,40 @@ DropCallback = Callable[[], None]
 
 class PendingLogins:
     def __init__(self) -> None:
-        self._of: dict[str, dict[int, DropCallback]] = {}  # by client, in the order they came
+        self._by_client: dict[str, dict[int, DropCallback]] = {}  # oldest first
         self._count = 0
-        self._next = 0
+        self._last_number = 0
 
     def __len__(self) -> int:
         return self._count
 
     @contextmanager
     def register(self, limit_key: str, drop: DropCallback) -> Iterator[None]:
-        """Until it has logged in; `drop` ends it before that, when another needs its place."""
-        mine = len(self._of.get(limit_key, ()))
-        if mine >= MAX_PENDING_LOGINS_PER_CLIENT or (self._count >= MAX_PENDING_LOGINS and not self._drop_oldest(mine)):
-            raise RateLimitExceeded("Too many clients are logging in at this moment; try again.", 1.0)
-        number = self._next = self._next + 1
-        self._of.setdefault(limit_key, {})[number] = drop
+        """Register a connection until it has logged in. `drop` is called if another connection replaces it."""
+        own = len(self._by_client.get(limit_key, ()))
+        if own >= MAX_PENDING_LOGINS_PER_CLIENT or (self._count >= MAX_PENDING_LOGINS and not self._drop_oldest(own)):
+            raise RateLimitExceeded("Too many clients are logging in now; try again.", 1.0)
+        number = self._last_number = self._last_number + 1
+        self._by_client.setdefault(limit_key, {})[number] = drop
         self._count += 1
         try:
             yield
         finally:
             self._remove(limit_key, number)
 
-    def _drop_oldest(self, fewer: int) -> bool:
-        """Whether one was dropped, of a client that has more than `fewer`."""
-        client = max(self._of, key=lambda each: len(self._of[each]))
-        if len(self._of[client]) <= fewer:
+    def _drop_oldest(self, more_than: int) -> bool:
+        """Drop the oldest connection of the client that has the most, if it has more than `more_than`."""
+        client = max(self._by_client, key=lambda each: len(self._by_client[each]))
+        if len(self._by_client[client]) <= more_than:
             return False
-        number, drop = next(iter(self._of[client].items()))
+        number, drop = next(iter(self._by_client[client].items()))
         self._remove(client, number)
         drop()
         return True
 
     def _remove(self, client: str, number: int) -> None:
-        mine = self._of.get(client, {})
-        if mine.pop(number, None) is not None:
+        connections = self._by_client.get(client, {})
+        if connections.pop(number, None) is not None:
             self._count -= 1
-            if not mine:
-                del self._of[client]
+            if not connections:
+                del self._by_client[client]

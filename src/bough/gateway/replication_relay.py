@@ -1,8 +1,7 @@
-"""The relay of a logical replication connection: it frames what the client says and looks at its queries.
+"""The relay of a logical replication connection: it parses the client's messages and checks its commands.
 
-Other connections are copied without being read; replication has few messages from the client, so reading
-them costs nothing that matters. A refused command ends the connection, because an error of ours cannot be
-put in order between the answers of the compute.
+Unlike other connections, a replication client sends few messages, so parsing them costs little. A rejected
+command ends the connection, because an error of ours cannot be ordered among the compute's replies.
 """
 
 from bough.gateway.activity import TrafficCounters
@@ -14,7 +13,7 @@ from bough.gateway.wire.protocol_error import ProtocolError
 from bough.gateway.wire.replication import MAX_INSPECTED_BYTES, find_command_error
 
 _QUERY = b"Q"[0]
-_LARGEST = 0x7FFFFFFF  # Postgres refuses what is too long for it
+_MAX_LENGTH = 0x7FFFFFFF  # Postgres itself rejects messages that are too long
 
 
 class ReplicationRelay(Relay):
@@ -22,35 +21,35 @@ class ReplicationRelay(Relay):
 
     def __init__(self, client: Channel, compute: Channel, counters: TrafficCounters, callbacks: RelayCallbacks) -> None:
         super().__init__(client, compute, counters, callbacks)
-        self._buffered = b""  # the beginning of a message that is not known to be allowed
-        self._remaining = 0  # bytes to come of a message that is
+        self._buffered = b""  # the start of a message that is not checked yet
+        self._remaining = 0  # bytes to come of an allowed message
 
-    def _pass_on(self, said: memoryview | bytes) -> None:
+    def _send_to_compute(self, data: memoryview | bytes) -> None:
         try:
-            allowed = self._allowed(said)
+            allowed = self._take_allowed(data)
         except ProtocolError as malformed:
             allowed = ErrorResponse(sqlstate=malformed.sqlstate, message=str(malformed))
         if isinstance(allowed, ErrorResponse):
             self.stop(allowed.encode())
         elif allowed:
-            super()._pass_on(allowed)
+            super()._send_to_compute(allowed)
 
-    def _allowed(self, data: memoryview | bytes) -> bytes | ErrorResponse:
-        """What of it may go on now; the rest is held until more has come."""
-        said = self._buffered + bytes(data)
-        at = min(self._remaining, len(said))
+    def _take_allowed(self, data: memoryview | bytes) -> bytes | ErrorResponse:
+        """Return the bytes to forward now, and buffer the rest until more is received."""
+        pending = self._buffered + bytes(data)
+        at = min(self._remaining, len(pending))
         self._remaining -= at
-        while len(said) - at >= HEADER_LENGTH:
-            length = HEADER_LENGTH + parse_body_length(said[at : at + HEADER_LENGTH], _LARGEST)
-            if said[at] == _QUERY:
-                looked_at = min(length, HEADER_LENGTH + MAX_INSPECTED_BYTES)
-                if len(said) - at < looked_at:
+        while len(pending) - at >= HEADER_LENGTH:
+            length = HEADER_LENGTH + parse_body_length(pending[at : at + HEADER_LENGTH], _MAX_LENGTH)
+            if pending[at] == _QUERY:
+                inspected = min(length, HEADER_LENGTH + MAX_INSPECTED_BYTES)
+                if len(pending) - at < inspected:
                     break
-                refused = find_command_error(said[at + HEADER_LENGTH : at + looked_at], is_whole=looked_at == length)
-                if refused is not None:
-                    return refused
+                error = find_command_error(pending[at + HEADER_LENGTH : at + inspected], is_whole=inspected == length)
+                if error is not None:
+                    return error
             end = at + length
-            self._remaining = max(0, end - len(said))
-            at = min(end, len(said))
-        self._buffered = said[at:]
-        return said[:at]
+            self._remaining = max(0, end - len(pending))
+            at = min(end, len(pending))
+        self._buffered = pending[at:]
+        return pending[:at]

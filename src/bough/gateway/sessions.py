@@ -1,59 +1,58 @@
-"""The clients past the door, by endpoint, so that all of one endpoint can be told to go."""
+"""The sessions of this worker by endpoint, so that all sessions of an endpoint can be ended."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from bough.domain.gateway_protocol import EndSessions
 from bough.gateway.cache import ControlCache
 from bough.gateway.wire.messages import ErrorResponse
 from bough.ids import EndpointId
 
-END_REQUEST = "end"  # what control says, and waits for
-
 
 class GatewaySession(Protocol):
-    """A client past the door, until it ends."""
+    """The session of a client that has logged in."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for nothing, so that it can be told something."""
+        """Whether the client waits for no reply, so that it can be sent an error."""
 
     def start(self) -> None: ...
 
     def stop(self, error: bytes) -> None:
-        """End it from our side, with these words if it can be told now."""
+        """End the session; send this error first if the client is between messages."""
 
 
 class SessionRegistry:
     def __init__(self, cache: ControlCache) -> None:
-        self._remembering = cache
-        self._of: defaultdict[EndpointId, set[GatewaySession]] = defaultdict(set)
+        self._cache = cache
+        self._by_endpoint: defaultdict[EndpointId, set[GatewaySession]] = defaultdict(set)
 
     @contextmanager
     def register(self, endpoint: EndpointId, session: GatewaySession) -> Iterator[None]:
-        here = self._of[endpoint]
-        here.add(session)
+        sessions = self._by_endpoint[endpoint]
+        sessions.add(session)
         try:
             yield
         finally:
-            here.discard(session)
-            if not here and self._of.get(endpoint) is here:
-                del self._of[endpoint]
+            sessions.discard(session)
+            if not sessions and self._by_endpoint.get(endpoint) is sessions:
+                del self._by_endpoint[endpoint]
 
     def stop_all(self, error: bytes) -> None:
-        for session in [each for here in self._of.values() for each in here]:
+        for session in [each for sessions in self._by_endpoint.values() for each in sessions]:
             session.stop(error)
 
     async def handle_end(self, body: Any) -> bool:
-        """Their compute will end, and with it all of its sessions: who waits for nothing is told why.
+        """End idle sessions with control's reason before their compute stops.
 
-        Whoever is in the middle of something hears it from Postgres.
+        Busy sessions get the error from Postgres itself.
         """
-        words = ErrorResponse(sqlstate="57P01", message=str(body["why"]), hint="Connect again.").encode()
-        endpoints = [EndpointId(name) for name in body["endpoints"]]
-        self._remembering.invalidate(endpoints)
-        for session in [each for endpoint in endpoints for each in self._of.get(endpoint, ())]:
+        request = EndSessions.from_json(body)
+        error = ErrorResponse(sqlstate="57P01", message=request.reason, hint="Connect again.").encode()
+        self._cache.invalidate(request.endpoints)
+        for session in [each for endpoint in request.endpoints for each in self._by_endpoint.get(endpoint, ())]:
             if session.is_idle:
-                session.stop(words)
+                session.stop(error)
         return True

@@ -1,4 +1,4 @@
-"""A channel that one may wait for: how a connection speaks before its bytes are only copied."""
+"""Awaitable reads and writes on a channel, for the phases of a connection before the relay."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from bough.gateway.wire.framing import HEADER_LENGTH, Message, parse_body_length
 
 
 class StreamEnded(Exception):
-    """The other end finished in the middle of what it had to say."""
+    """The peer closed the connection in the middle of a message."""
 
 
 class Stream:
-    """Reads exactly what is asked for and not a byte more, so whoever comes next misses none."""
+    """Reads exactly the requested bytes and never more, so that the relay misses none."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -20,44 +20,44 @@ class Stream:
 
     async def read_exactly(self, count: int) -> bytes:
         data = bytearray(count)
-        room = memoryview(data)
-        while room:
-            got = self.channel.receive(room)
-            if got is None:
+        remaining = memoryview(data)
+        while remaining:
+            received = self.channel.receive(remaining)
+            if received is None:
                 await self.wait_readable()
-            elif got == 0:
+            elif received == 0:
                 raise StreamEnded
             else:
-                room = room[got:]
+                remaining = remaining[received:]
         return bytes(data)
 
     async def read_message(self, limit: int) -> Message:
-        head = await self.read_exactly(HEADER_LENGTH)
-        return Message(head[:1], await self.read_exactly(parse_body_length(head, limit)))
+        header = await self.read_exactly(HEADER_LENGTH)
+        return Message(header[:1], await self.read_exactly(parse_body_length(header, limit)))
 
     async def send(self, data: bytes) -> None:
-        room = memoryview(data)
-        while room:
-            sent = self.channel.send(room)
-            room = room[sent:]
-            if room:
+        remaining = memoryview(data)
+        while remaining:
+            sent = self.channel.send(remaining)
+            remaining = remaining[sent:]
+            if remaining:
                 await self.wait_writable()
 
     async def wait_readable(self) -> None:
-        await self._until(self._loop.add_reader, self._loop.remove_reader)
+        await self._wait(self._loop.add_reader, self._loop.remove_reader)
 
     async def wait_writable(self) -> None:
-        await self._until(self._loop.add_writer, self._loop.remove_writer)
+        await self._wait(self._loop.add_writer, self._loop.remove_writer)
 
-    async def _until(self, add: Callable[..., None], remove: Callable[[int], object]) -> None:
-        happened: asyncio.Future[None] = self._loop.create_future()
-        add(self.channel.fd, _resolve, happened)
+    async def _wait(self, add: Callable[..., None], remove: Callable[[int], object]) -> None:
+        ready: asyncio.Future[None] = self._loop.create_future()
+        add(self.channel.fd, _resolve, ready)
         try:
-            await happened
+            await ready
         finally:
             remove(self.channel.fd)
 
 
-def _resolve(happened: "asyncio.Future[None]") -> None:
-    if not happened.done():
-        happened.set_result(None)
+def _resolve(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_result(None)

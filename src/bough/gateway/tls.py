@@ -1,6 +1,6 @@
-"""TLS as clients meet it: one certificate for all hosts, and what SCRAM binds to.
+"""The TLS context for clients: one certificate for all hosts, and its channel binding for SCRAM.
 
-The file is looked at again and again; connections that are open keep what they began with.
+The certificate is reloaded when its file changes. Open connections keep the one they started with.
 """
 
 import ssl
@@ -17,7 +17,7 @@ ALPN = "postgresql"
 
 
 class SniSocket(ssl.SSLSocket):
-    """Remembers the host that the client called."""
+    """Stores the server name that the client sent (SNI)."""
 
     server_name: str | None = None
 
@@ -25,22 +25,22 @@ class SniSocket(ssl.SSLSocket):
 @dataclass(frozen=True, slots=True)
 class ServerCertificate:
     ssl_context: ssl.SSLContext
-    channel_binding: bytes | None  # tls-server-end-point; None: this certificate has none
+    channel_binding: bytes | None  # tls-server-end-point; None: the certificate does not support it
 
 
 class CertificateReloader:
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen = _file_identity(path)
+        self._identity = _file_identity(path)
         self.current = _load_certificate(path)
 
     def reload_if_changed(self) -> bool:
-        """Whether there is another now; one that cannot be used leaves us with the one before."""
-        seen = _file_identity(self._path)
-        if seen == self._seen:
+        """Whether a new certificate was loaded. If it cannot be loaded, the current one stays in use."""
+        identity = _file_identity(self._path)
+        if identity == self._identity:
             return False
         self.current = _load_certificate(self._path)
-        self._seen = seen
+        self._identity = identity
         return True
 
 
@@ -48,7 +48,7 @@ def _load_certificate(path: Path) -> ServerCertificate:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
-    context.num_tickets = 0  # nobody resumes, and each costs a message
+    context.num_tickets = 0  # clients do not resume sessions, and each ticket costs a message
     context.set_alpn_protocols([ALPN])
     context.sslsocket_class = SniSocket
     context.sni_callback = _store_server_name  # type: ignore[assignment]
@@ -60,8 +60,8 @@ def _load_certificate(path: Path) -> ServerCertificate:
     return ServerCertificate(context, tls_server_end_point(leaf))
 
 
-def _store_server_name(sock: SniSocket, called: str | None, _context: ssl.SSLContext) -> None:
-    sock.server_name = called
+def _store_server_name(sock: SniSocket, server_name: str | None, _context: ssl.SSLContext) -> None:
+    sock.server_name = server_name
 
 
 def _file_identity(path: Path) -> tuple[int, int, int]:

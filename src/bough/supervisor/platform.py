@@ -119,11 +119,11 @@ class SupervisedPlatform:
         local = self._listeners.local.fileno()
         worker_settings = {
             "listen_fds": tcp,
-            "door_fd": local,
+            "local_socket_fd": local,
             "domain": self._settings.domain,
-            "plane": str(self._settings.control_socket),
+            "control_socket": str(self._settings.control_socket),
             "folder": str(self._settings.gateway_folder),
-            "tls": str(self._certificate),
+            "certificate_path": str(self._certificate),
             "project_uids": self._settings.project_uids if is_root() else None,
             "log_level": self._settings.log_level,
         }

@@ -106,7 +106,7 @@ def test_below_the_floor_an_existing_platform_still_starts(folder: Path) -> None
     (folder / "store.db").touch()
     finding = folders.check_space(Settings(home=folder, free_space_floor=10**18))
     assert finding.verdict is Verdict.WARNING
-    assert "nothing new is made" in finding.message
+    assert "nothing new is created" in finding.message
 
 
 @pytest.mark.parametrize(("fs", "verdict"), [("btrfs", Verdict.WARNING), ("xfs", Verdict.OK)])

@@ -1,4 +1,4 @@
-"""Passwords in clear text: which endpoint they name, and that they are prepared as Postgres prepares them."""
+"""Cleartext passwords: the endpoint they name, and SASLprep as Postgres applies it."""
 
 import random
 import unicodedata
@@ -17,15 +17,15 @@ PASSWORDS = [
     "with space ",
     "\t\x7f",
     "pässwörd",
-    "I\u00adX",  # RFC 4013's own examples
+    "I\u00adX",  # the examples of RFC 4013
     "\u00aa",
     "\u2168",
     "a\u0007\u00e4",
     "\u0627\u0031",
     "\u0627a\u0628",
     "\u0627\u0031\u0628",
-    "\u00ad",  # nothing is left of it
-    "a\u200bb",  # a space and nothing at once
+    "\u00ad",  # empty after mapping
+    "a\u200bb",  # mapped to a space and to nothing
     "a\u3000b",
     "a\u1680b",
     "\u0340\u0341",
@@ -37,7 +37,7 @@ PASSWORDS = [
     "🌿🌿",
     "\ue000",  # private use
     "\ufdd0",
-    "\u0378\ufb01",  # forbidden, so not normalized either
+    "\u0378\ufb01",  # prohibited, so not normalized either
     "\u206a",
     "\U000e0041",
     "\ufe00a",
@@ -45,8 +45,8 @@ PASSWORDS = [
 ]
 
 
-async def _kept(postgres_server: PostgresServer, passwords: list[str]) -> list[str]:
-    """What Postgres stores for each."""
+async def _store_passwords(postgres_server: PostgresServer, passwords: list[str]) -> list[str]:
+    """Return what Postgres stores for each password."""
     connection = await postgres_server.connect()
     try:
         async with connection.transaction():
@@ -68,16 +68,16 @@ async def _kept(postgres_server: PostgresServer, passwords: list[str]) -> list[s
 
 
 async def test_passwords_are_prepared_as_postgres_does(postgres_server: PostgresServer, is_long_run: bool) -> None:
-    """Some that are known to be odd, and many of chance: every table of RFC 3454 has its characters in them."""
-    chance = random.Random(7)
+    """Known special cases, and many random ones: every table of RFC 3454 is represented."""
+    rng = random.Random(7)
     plain = [c for c in map(chr, range(0x21, 0x3400)) if unicodedata.category(c) != "Cs"]
     odd = [chr(n) for n in (*range(0xF900, 0xFFFE), *range(0x1D100, 0x1D7FF), *range(0xE0000, 0xE0080), 0x10FFFD)]
     count = 15_000 if is_long_run else 2_000
     tried = PASSWORDS + [
-        "".join(chance.choice(plain if chance.random() < 0.8 else odd) for _ in range(chance.randint(1, 3)))
+        "".join(rng.choice(plain if rng.random() < 0.8 else odd) for _ in range(rng.randint(1, 3)))
         for _ in range(count)
     ]
-    kept = await _kept(postgres_server, tried)
+    kept = await _store_passwords(postgres_server, tried)
     assert len(kept) == len(tried)
     wrong = [
         ascii(text)
@@ -88,7 +88,7 @@ async def test_passwords_are_prepared_as_postgres_does(postgres_server: Postgres
 
 
 def test_a_password_that_is_not_utf_8_is_taken_as_it_is() -> None:
-    """A client with another encoding stored it as it sends it."""
+    """A client with another encoding stored the password as it sends it."""
     known = ScramVerifier.parse(make_verifier(b"p\xe4ss", b"salt", 2))
     assert known is not None
     assert password.verify_password(messages.parse_password(b"p\xe4ss\0"), known)

@@ -1,4 +1,4 @@
-"""SCRAM as the RFCs have it, as Postgres stores it, and against clients that lie."""
+"""SCRAM as the RFCs define it and Postgres stores it, and clients that cheat."""
 
 import base64
 import hashlib
@@ -34,7 +34,7 @@ def prove(client: ScramClient, server: ScramExchange, mechanism: str) -> bytes:
 
 
 def test_the_exchange_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scram, "_server_nonce", lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    monkeypatch.setattr(scram, "_generate_nonce", lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     known = ScramVerifier.parse(scram_verifier("pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")))
     assert known is not None
     server = ScramExchange(known, None, is_known=True)
@@ -84,7 +84,7 @@ def test_a_client_that_could_bind_where_nobody_can() -> None:
 
 
 def test_a_name_in_the_exchange_is_not_looked_at() -> None:
-    """libpq sends none, JDBC a star, others the role; escaped commas pass too."""
+    """libpq sends no name, JDBC a star, others the role; escaped commas are valid too."""
     for name in ("", "*", "alice", "a=2Cb=3Dc", "ünï"):
         client = ScramClient(b"s3cret", name=name)
         assert client.verify_server(prove(client, exchange(), SCRAM_SHA_256))
@@ -127,7 +127,7 @@ def test_nobody_costs_the_same_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestLies:
-    """Each ends the exchange; those that mean somebody is in between with the code Postgres has for it."""
+    """Each one ends the exchange; signs of a man in the middle have the SQLSTATE that Postgres uses."""
 
     def test_downgrade(self) -> None:
         with pytest.raises(ProtocolError, match="in between") as caught:
@@ -137,19 +137,19 @@ class TestLies:
     @pytest.mark.parametrize("bound", [b"", hashlib.sha256(b"another certificate").digest()])
     def test_another_channel(self, bound: bytes) -> None:
         client = ScramClient(b"s3cret", header=TO_CERTIFICATE, bound=bound)
-        with pytest.raises(ProtocolError, match="certificate is another") as caught:
+        with pytest.raises(ProtocolError, match="certificate has changed") as caught:
             prove(client, exchange(), SCRAM_SHA_256_PLUS)
         assert caught.value.sqlstate == "28000"
 
     def test_another_header_at_the_end(self) -> None:
         client, server = ScramClient(b"s3cret"), exchange()
-        answer = server.handle_client_first(SCRAM_SHA_256, client.first_message())
+        reply = server.handle_client_first(SCRAM_SHA_256, client.first_message())
         client.gs2_header = "y,,"
-        with pytest.raises(ProtocolError, match="does not fit"):
-            server.handle_client_final(client.final_message(answer))
+        with pytest.raises(ProtocolError, match="does not match"):
+            server.handle_client_final(client.final_message(reply))
 
     def test_another_identity(self) -> None:
-        with pytest.raises(ProtocolError, match="somebody else") as caught:
+        with pytest.raises(ProtocolError, match="another authorization identity") as caught:
             exchange().handle_client_first(SCRAM_SHA_256, b"n,a=admin,n=,r=abc")
         assert caught.value.sqlstate == "0A000"
 
@@ -163,13 +163,13 @@ class TestLies:
 
     def test_two_tries_in_one_exchange(self) -> None:
         server, wrong = exchange(), ScramClient(b"wrong")
-        answer = server.handle_client_first(SCRAM_SHA_256, wrong.first_message())
+        reply = server.handle_client_first(SCRAM_SHA_256, wrong.first_message())
         with pytest.raises(WrongPassword):
-            server.handle_client_final(wrong.final_message(answer))
+            server.handle_client_final(wrong.final_message(reply))
         right = ScramClient(b"s3cret")
         right.nonce = wrong.nonce
         with pytest.raises(ProtocolError):
-            server.handle_client_final(right.final_message(answer))
+            server.handle_client_final(right.final_message(reply))
 
     def test_the_last_word_first(self) -> None:
         with pytest.raises(ProtocolError):

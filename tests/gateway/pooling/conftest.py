@@ -16,14 +16,14 @@ async def pooler(postgres_server: PostgresServer) -> AsyncIterator[Pooler]:
 
 @pytest.fixture
 def one_server_connection(pooler: Pooler) -> Pooler:
-    """All clients share a single server connection, so whatever one leaves there is in the next one's way."""
+    """All clients share one server connection, so each finds what the previous one left there."""
     pooler.configure(servers=1, servers_per_pool=1)
     return pooler
 
 
 @pytest.fixture
 async def three_clients(one_server_connection: Pooler) -> list[ProtocolClient]:
-    """Clients of the one member, and the table `things` that some tests write to."""
+    """Three clients of one server connection, and the table `things` for tests that write."""
     clients = await one_server_connection.connect_many(3)
     await clients[0].execute("create table things (id integer)")
     return clients

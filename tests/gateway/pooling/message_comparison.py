@@ -1,4 +1,4 @@
-"""Messages of Postgres in a form in which those of two sessions can be compared."""
+"""Messages of Postgres in a form in which two sessions can be compared."""
 
 import struct
 from typing import Any
@@ -7,14 +7,14 @@ from bough.gateway.wire import messages
 from bough.gateway.wire.framing import Message
 
 
-def normalize_message(heard: Message) -> tuple[str, Any]:
-    """A message without what may differ: numbers of tables, and the lines of Postgres's source in errors."""
-    if heard.type in (messages.ERROR_RESPONSE, messages.NOTICE_RESPONSE):
-        trouble = messages.parse_error_response(heard.body)
-        return heard.type.decode(), (trouble.severity, trouble.sqlstate, trouble.message)
-    if heard.type == b"T":
-        return "T", _columns(heard.body)
-    return heard.type.decode(), heard.body
+def normalize_message(received: Message) -> tuple[str, Any]:
+    """Remove what may differ: table oids, and the source lines in errors."""
+    if received.type in (messages.ERROR_RESPONSE, messages.NOTICE_RESPONSE):
+        error = messages.parse_error_response(received.body)
+        return received.type.decode(), (error.severity, error.sqlstate, error.message)
+    if received.type == b"T":
+        return "T", _columns(received.body)
+    return received.type.decode(), received.body
 
 
 def _columns(body: bytes) -> list[tuple[Any, ...]]:

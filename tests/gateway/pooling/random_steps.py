@@ -1,4 +1,4 @@
-"""What clients may do in any order: the words that chance puts together."""
+"""The steps that clients may take in random order."""
 
 from hypothesis import strategies as st
 
@@ -72,6 +72,6 @@ BATCHES = st.lists(st.sampled_from(list(PIECES)), min_size=2, max_size=8)
 
 
 def insert_both_halves(number: int, is_batch: bool) -> bytes:
-    """Two things that are done both or not at all."""
+    """Two inserts that are done together or not at all."""
     one, other = (f"insert into public.maybes values ({number}, {half})" for half in (1, 2))
     return extended_query(one) + extended_query(other) + SYNC if is_batch else query(f"{one}; {other}")

@@ -1,4 +1,4 @@
-"""Where clients and their twins live: two databases made alike, and a look at what was done in them."""
+"""Two identical databases, for clients and their references, and checks of their contents."""
 
 import asyncio
 from typing import Any
@@ -28,12 +28,12 @@ _TABLES = """
 
 
 async def connect_reference(pooler: Pooler, **startup: str) -> ProtocolClient:
-    """At Postgres's own socket, which trusts everybody."""
-    speaker = ProtocolClient(WireClient(*await asyncio.open_unix_connection(pooler.folder / ".s.PGSQL.5432")))
-    speaker.timeout = TIMEOUT
-    speaker.wire.send_startup(0, database=reference_database_name(pooler), **startup)
-    await speaker.read_reply()
-    return speaker
+    """Connect to the socket of Postgres, which trusts every user."""
+    client = ProtocolClient(WireClient(*await asyncio.open_unix_connection(pooler.folder / ".s.PGSQL.5432")))
+    client.timeout = TIMEOUT
+    client.wire.send_startup(0, database=reference_database_name(pooler), **startup)
+    await client.read_reply()
+    return client
 
 
 def reference_database_name(pooler: Pooler) -> str:
@@ -41,7 +41,7 @@ def reference_database_name(pooler: Pooler) -> str:
 
 
 async def create_databases(pooler: Pooler) -> None:
-    """Both databases, and logins that cost little because there are many of them."""
+    """Create both databases, and set a password that is cheap to verify, because there are many logins."""
     pooler.gateway.control_plane.access_reply = make_access(make_verifier(PASSWORD.encode(), b"0123456789abcdef", 1))
     await pooler.superuser.execute(f"create role {pooler.database}_{WORKER}")
     await pooler.superuser.execute(f"create database {reference_database_name(pooler)}")
@@ -52,7 +52,7 @@ async def create_databases(pooler: Pooler) -> None:
 
 
 async def reset_databases(pooler: Pooler) -> None:
-    """Nobody is there and nothing was done, so that an example does not depend on those before it."""
+    """Disconnect all clients and empty all tables, so that examples are independent."""
     await pooler.kill_server_connections()
     await pooler.superuser.execute("truncate tokens, maybes")
     session = await _connect(pooler, reference_database_name(pooler))
@@ -68,7 +68,7 @@ async def list_tokens(pooler: Pooler, database: str) -> list[int]:
 
 
 async def list_halves(pooler: Pooler) -> dict[int, list[int]]:
-    """Of what clients said with their last breath: nothing or all of it may have been done."""
+    """Check that each interrupted transaction was done completely or not at all."""
     found: dict[int, list[int]] = {}
     for row in await pooler.superuser.fetch("select id, half from maybes order by id, half"):
         found.setdefault(row["id"], []).append(row["half"])

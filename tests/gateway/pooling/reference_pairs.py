@@ -1,8 +1,8 @@
-"""Clients at the pooled host, each with a twin who has a session of its own at Postgres and does the same.
+"""Clients of the pooled host, each paired with a reference client that takes the same steps directly on Postgres.
 
-What the twin hears is what its client has to hear. The twins have a database of their own, made alike; a deed that
-the pooled host treats otherwise has other words for the twin. Clients that find all members lent wait in a queue, as
-they do in the gateway, and their twins with them.
+Both must get the same replies. The references use an identical database. Steps that the pooled host handles
+differently have other messages for the reference. Clients wait in a queue when all server connections are in use, as
+in the gateway, and their references wait with them.
 """
 
 import asyncio
@@ -18,25 +18,25 @@ from support.protocol_client import ConnectionEnded, ProtocolClient
 
 CONNECTION_LOST = ("57P01", "57P02")
 _NAME = "application_name"
-_REFUSED, _FAILED, _NO_BIND = "0A000", "25P02", "08P01"
-END_MARKER = protocol_messages.SYNC + protocol_messages.query("")  # answered also in a failed transaction
+_REJECTED, _FAILED, _WRONG_BIND = "0A000", "25P02", "08P01"
+END_MARKER = protocol_messages.SYNC + protocol_messages.query("")  # answered in a failed transaction too
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something to say, and what the twin says at the same time."""
+    """Messages to send, and the messages for the reference at the same time."""
 
     data: bytes
-    reference_data: bytes = b""  # the same, when it is empty
-    is_rejected: bool = False  # of our own: the twin has the error without its sentence
-    has_end_marker: bool = False  # by MARK at its end
+    reference_data: bytes = b""  # empty: the same
+    is_rejected: bool = False  # by the gateway: the reference gets an error without the message
+    has_end_marker: bool = False  # the data ends with END_MARKER
 
-    async def read_replies(self, speaker: ProtocolClient) -> None:
-        """After an error it is hard to say what of a long batch is skipped, so its end has a mark."""
+    async def read_replies(self, connection: ProtocolClient) -> None:
+        """After an error it is hard to predict what is skipped of a long batch, so its end is marked."""
         if self.has_end_marker:
-            await speaker.read_until("I")
+            await connection.read_until("I")
         for _ in range(1 if self.has_end_marker else protocol_messages.count_ready_for_query(self.data)):
-            await speaker.read_reply()
+            await connection.read_reply()
 
 
 @dataclass(slots=True)
@@ -44,31 +44,38 @@ class ClientPair:
     client: ProtocolClient
     reference: ProtocolClient
     status: str = "I"
-    has_hidden_setting: bool = False  # it has hidden something, which it may or may not find again
-    has_temporary_table: bool = False  # a temporary one, so a transaction that follows at once would find it
+    has_hidden_setting: bool = False  # a function has changed a setting, which may or may not be found again
+    has_temporary_table: bool = False  # a transaction that follows at once would find it
     waiting_step: Step | None = None
 
-    def compare(self, deed: Step, heard: list[Any], expected: list[Any]) -> None:
-        said = [_is_equal(one, other, deed) for one, other in zip(heard, expected, strict=False)]
-        assert all(said) and len(heard) == len(expected), f"the client heard\n  {heard}\nand its twin\n  {expected}"
+    def compare(self, step: Step, replies: list[Any], expected: list[Any]) -> None:
+        equal = [_is_equal(one, other, step) for one, other in zip(replies, expected, strict=False)]
+        assert all(equal) and len(replies) == len(expected), (
+            f"the client received\n  {replies}\nand its reference\n  {expected}"
+        )
         self.status = expected[-1][1].decode()
         self.has_temporary_table = self.has_temporary_table and self.status != "I"
-        told, right = (self._parameters(speaker) for speaker in (self.client, self.reference))
-        assert told == right, f"the client was told\n  {told}\nand its twin\n  {right}"
+        parameters, expected_parameters = (self._parameters(connection) for connection in (self.client, self.reference))
+        assert parameters == expected_parameters, (
+            f"the client has\n  {parameters}\nand its reference\n  {expected_parameters}"
+        )
 
-    def _parameters(self, speaker: ProtocolClient) -> dict[str, str]:
-        """A name that was reset in a transaction is the client's own again when it ends, not before."""
-        return {name: value for name, value in speaker.parameters.items() if name != _NAME or self.status == "I"}
+    def _parameters(self, connection: ProtocolClient) -> dict[str, str]:
+        """An application_name that was reset in a transaction is the client's own again only after it."""
+        return {name: value for name, value in connection.parameters.items() if name != _NAME or self.status == "I"}
 
 
-def _is_equal(one: Any, other: Any, deed: Step) -> bool:
-    """A refusal has our own sentence, a Bind that does not fit may name a like statement; of two faults in a failed
-    transaction either may be told.
+def _is_equal(one: Any, other: Any, step: Step) -> bool:
+    """A rejection has the gateway's own message, and a wrong Bind may name another statement with the same query.
+
+    If a failed transaction has two errors, either may be reported.
     """
     if one[0] != "E" or other[0] != "E":
         return bool(one == other)
     codes = {one[1][1], other[1][1]}
-    return bool(one == other or (deed.is_rejected and codes == {_REFUSED}) or _FAILED in codes or codes == {_NO_BIND})
+    return bool(
+        one == other or (step.is_rejected and codes == {_REJECTED}) or _FAILED in codes or codes == {_WRONG_BIND}
+    )
 
 
 @dataclass(slots=True)
@@ -96,30 +103,30 @@ class ReferencePairs:
             self.pairs[who] = ClientPair(client, await connect_reference(self.pooler, application_name=name))
         return self.pairs[who]
 
-    async def run_step(self, who: int, deed: Step) -> None:
+    async def run_step(self, who: int, step: Step) -> None:
         pair = await self.get_pair(who)
         assert pair.waiting_step is None
         pair.client.received.clear()
-        pair.client.send(deed.data)
+        pair.client.send(step.data)
         if self.can_get_server_connection(who):
-            await self._compare_replies(pair, deed)
+            await self._compare_replies(pair, step)
             await self._serve_waiting()
         else:
-            pair.waiting_step = deed
+            pair.waiting_step = step
             self.waiting.append(who)
-            await asyncio.sleep(0.002)  # until the gateway has heard it, so the queue is in our order
+            await asyncio.sleep(0.002)  # until the gateway has read it, so that the queue has the same order
 
     async def cancel_wait(self, who: int) -> None:
-        """Of a deed that has not begun."""
+        """Cancel a step that waits for a server connection."""
         pair = self.pairs[who]
         await self.pooler.cancel(pair.client)
-        answer = await pair.client.read_reply()
-        assert (answer.message_types, answer.sqlstate, answer.status) == ("EZ", "57014", "I")
+        reply = await pair.client.read_reply()
+        assert (reply.message_types, reply.sqlstate, reply.status) == ("EZ", "57014", "I")
         pair.waiting_step = None
         self.waiting.remove(who)
 
     async def disconnect(self, who: int, last: bytes = b"", *, politely: bool = False, turns: int = 0) -> None:
-        """Perhaps in the middle of some last words."""
+        """Disconnect, perhaps in the middle of a last message."""
         pair = self.pairs.pop(who)
         if last:
             pair.client.send(last)
@@ -136,7 +143,7 @@ class ReferencePairs:
         await self._serve_waiting()
 
     async def kill_server_connections(self) -> None:
-        """Who was in a transaction is told so; nobody else sees anything of it."""
+        """Clients in a transaction get an error; the others notice nothing."""
         await self.pooler.kill_server_connections()
         for who in [who for who, pair in self.pairs.items() if pair.status != "I"]:
             pair = self.pairs.pop(who)
@@ -144,25 +151,25 @@ class ReferencePairs:
             await pair.reference.terminate()
         await self._serve_waiting()
 
-    async def kill_server_connections_during(self, who: int, words: bytes) -> bool:
-        """Whether the client heard that its words were done all the same; it leaves in any case."""
+    async def kill_server_connections_during(self, who: int, data: bytes) -> bool:
+        """Return whether the client got a successful reply; it disconnects in any case."""
         pair = await self.get_pair(who)
-        pair.client.send(words)
-        dying = await self.pooler.terminate_server_connections()
+        pair.client.send(data)
+        terminated = await self.pooler.terminate_server_connections()
         try:
-            answer = await pair.client.read_reply()
+            reply = await pair.client.read_reply()
         except ConnectionEnded as ended:
-            assert ended.args[0].code in CONNECTION_LOST
+            assert ended.args[0].sqlstate in CONNECTION_LOST
             await self.pairs.pop(who).reference.terminate()
             return False
         finally:
-            await self.pooler.wait_until_gone(dying)
-        assert (answer.errors, answer.status) == ([], "I"), answer
+            await self.pooler.wait_until_gone(terminated)
+        assert (reply.errors, reply.status) == ([], "I"), reply
         await self.disconnect(who)
         return True
 
     async def finish(self) -> None:
-        """Who waits is served, who is in a transaction leaves it; then all is compared."""
+        """Serve waiting clients, roll back open transactions, and disconnect all."""
         for who in [who for who, pair in self.pairs.items() if pair.status != "I"]:
             await self.run_step(who, Step(protocol_messages.query("rollback")))
         while self.count_in_transaction:
@@ -172,21 +179,21 @@ class ReferencePairs:
             await self.disconnect(who, politely=True)
 
     async def _serve_waiting(self) -> None:
-        """Those who wait, in their order, as long as there is a member for them."""
+        """Serve waiting clients in order while there are server connections."""
         while self.waiting and self.count_in_transaction < self.server_connections:
             pair = self.pairs[self.waiting.pop(0)]
-            deed, pair.waiting_step = pair.waiting_step, None
-            assert deed is not None
-            await self._compare_replies(pair, deed)
+            step, pair.waiting_step = pair.waiting_step, None
+            assert step is not None
+            await self._compare_replies(pair, step)
 
-    async def _compare_replies(self, pair: ClientPair, deed: Step) -> None:
+    async def _compare_replies(self, pair: ClientPair, step: Step) -> None:
         pair.reference.received.clear()
-        pair.reference.send(deed.reference_data or deed.data)
-        await deed.read_replies(pair.reference)
-        await deed.read_replies(pair.client)
-        pair.compare(deed, _list_messages(pair.client), _list_messages(pair.reference))
+        pair.reference.send(step.reference_data or step.data)
+        await step.read_replies(pair.reference)
+        await step.read_replies(pair.client)
+        pair.compare(step, _list_messages(pair.client), _list_messages(pair.reference))
 
 
-def _list_messages(speaker: ProtocolClient) -> list[Any]:
-    """Parameters are compared by themselves: what was restored may be told a little earlier."""
-    return [normalize_message(each) for each in speaker.received if each.type != messages.PARAMETER_STATUS]
+def _list_messages(connection: ProtocolClient) -> list[Any]:
+    """Parameters are compared separately: restored ones may be reported a little earlier."""
+    return [normalize_message(each) for each in connection.received if each.type != messages.PARAMETER_STATUS]

@@ -1,4 +1,4 @@
-"""What all workers together may have, in a file that they share."""
+"""The budget of server connections that all workers share in a file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,19 +17,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "pools"
 
 
-def workers(folder: Path, count: int, alive: set[int] | None = None) -> list[ServerBudget]:
+def make_budgets(folder: Path, count: int, alive: set[int] | None = None) -> list[ServerBudget]:
     living = set(range(count)) if alive is None else alive
     return [ServerBudget(folder, number, living.__contains__) for number in range(count)]
 
 
-def taken(budget: ServerBudget, limit: int) -> int:
-    """As many as it may have."""
+def acquire_all(budget: ServerBudget, limit: int) -> int:
+    """Take as many as allowed."""
     return next(count for count in range(limit + 1) if not budget.acquire(KEY, limit))
 
 
 def test_together_they_never_have_more_than_the_limit(folder: Path) -> None:
-    one, other = workers(folder, 2)
-    assert taken(one, 5) == 5
+    one, other = make_budgets(folder, 2)
+    assert acquire_all(one, 5) == 5
     assert not other.acquire(KEY, 5)
     one.release(KEY)
     assert other.acquire(KEY, 5)
@@ -37,15 +37,15 @@ def test_together_they_never_have_more_than_the_limit(folder: Path) -> None:
 
 
 def test_keys_are_apart(folder: Path) -> None:
-    (one,) = workers(folder, 1)
+    (one,) = make_budgets(folder, 1)
     assert one.acquire(KEY, 1)
     assert one.acquire("ep-other", 1)
     assert not one.acquire(KEY, 1)
 
 
 def test_while_another_waits_nobody_has_more_than_its_share(folder: Path) -> None:
-    one, other = workers(folder, 2)
-    assert taken(one, 10) == 10
+    one, other = make_budgets(folder, 2)
+    assert acquire_all(one, 10) == 10
     assert one.get_excess(KEY, 10) == (0, 0)
     other.set_waiting(KEY, 3)
     assert one.get_excess(KEY, 10) == (3, 5)
@@ -53,7 +53,7 @@ def test_while_another_waits_nobody_has_more_than_its_share(folder: Path) -> Non
         one.release(KEY)
         assert not one.acquire(KEY, 10), "what was given up is the other's"
     assert one.get_excess(KEY, 10) == (3, 0)
-    assert taken(other, 10) == 5
+    assert acquire_all(other, 10) == 5
     other.set_waiting(KEY, 0)
     other.release(KEY)
     assert one.acquire(KEY, 10), "nobody waits any longer"
@@ -61,38 +61,38 @@ def test_while_another_waits_nobody_has_more_than_its_share(folder: Path) -> Non
 
 def test_what_a_dead_worker_had_is_free(folder: Path) -> None:
     alive = {0, 1}
-    one, other = workers(folder, 2, alive)
-    assert taken(other, 4) == 4
+    one, other = make_budgets(folder, 2, alive)
+    assert acquire_all(other, 4) == 4
     assert not one.acquire(KEY, 4)
     alive.discard(1)
-    assert taken(one, 4) == 4
+    assert acquire_all(one, 4) == 4
 
 
 def test_who_takes_over_a_number_begins_with_nothing(folder: Path) -> None:
-    one, other = workers(folder, 2)
-    assert taken(other, 4) == 4
+    one, other = make_budgets(folder, 2)
+    assert acquire_all(other, 4) == 4
     ServerBudget(folder, 1, lambda _: True)
-    assert taken(one, 4) == 4
+    assert acquire_all(one, 4) == 4
 
 
 def test_the_last_one_takes_the_file_away_and_nobody_counts_in_it_any_more(folder: Path) -> None:
-    one, other = workers(folder, 2)
+    one, other = make_budgets(folder, 2)
     assert one.acquire(KEY, 3)
     assert other.acquire(KEY, 3)
     one.withdraw(KEY)
     assert [path.name for path in folder.iterdir()] == [KEY]
     other.withdraw(KEY)
     assert not list(folder.iterdir())
-    one.set_waiting(KEY, 0)  # has the file open no longer, or one that has no name
-    assert taken(other, 3) == 3
+    one.set_waiting(KEY, 0)  # its file is closed, or was deleted
+    assert acquire_all(other, 3) == 3
     assert not one.acquire(KEY, 3)
 
 
 def test_closing_leaves_everything(folder: Path) -> None:
-    one, other = workers(folder, 2)
-    assert taken(one, 2) == 2
+    one, other = make_budgets(folder, 2)
+    assert acquire_all(one, 2) == 2
     one.close()
-    assert taken(other, 2) == 2
+    assert acquire_all(other, 2) == 2
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ steps = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["take", "give", "
 def test_whatever_they_do_the_counts_are_right(
     shared: Path, steps: list[tuple[int, str]], limit: int, turn: object
 ) -> None:
-    budgets = workers(shared / str(turn), 3)
+    budgets = make_budgets(shared / str(turn), 3)
     have = [0, 0, 0]
     for number, step in steps:
         budget = budgets[number]
@@ -124,6 +124,6 @@ def test_whatever_they_do_the_counts_are_right(
         assert sum(have) <= limit
     for budget in budgets:
         budget.set_waiting(KEY, 0)
-    assert taken(budgets[0], limit) == limit - sum(have)
+    assert acquire_all(budgets[0], limit) == limit - sum(have)
     for budget in budgets:
         budget.close()

@@ -1,4 +1,4 @@
-"""A cancel hits the query of its own client, wherever that is, and nothing else."""
+"""A cancel reaches the query of its own client and no other."""
 
 import asyncio
 
@@ -16,8 +16,8 @@ async def test_a_query_is_cancelled(one_server_connection: Pooler, three_clients
         client.send(query(LONG))
         await one_server_connection.wait_until_running(LONG)
         await one_server_connection.cancel(client)
-        answer = await client.read_reply()
-        assert (answer.sqlstate, answer.status) == ("57014", "I")
+        reply = await client.read_reply()
+        assert (reply.sqlstate, reply.status) == ("57014", "I")
         assert await other.fetch_value("select 1") == "1"
         assert await client.fetch_value("select 2") == "2"
 
@@ -30,8 +30,8 @@ async def test_a_cancelled_query_in_a_transaction_aborts_it(
     client.send(extended_query(LONG), SYNC)
     await one_server_connection.wait_until_running(LONG)
     await one_server_connection.cancel(client)
-    answer = await client.read_reply()
-    assert (answer.sqlstate, answer.status) == ("57014", "E")
+    reply = await client.read_reply()
+    assert (reply.sqlstate, reply.status) == ("57014", "E")
     await client.execute("rollback")
     assert await other.fetch_value(COUNT) == "0"
 
@@ -39,7 +39,7 @@ async def test_a_cancelled_query_in_a_transaction_aborts_it(
 async def test_a_cancel_of_an_idle_client_hits_nobody(
     one_server_connection: Pooler, three_clients: list[ProtocolClient]
 ) -> None:
-    """The member that it had is another's now."""
+    """Another client has its server connection now."""
     client, other, _ = three_clients
     await client.fetch_value("select 1")
     other.send(query("select pg_sleep(1)"))
@@ -52,23 +52,23 @@ async def test_a_cancel_of_an_idle_client_hits_nobody(
 async def test_cancels_in_a_hurry_hit_only_their_own_client(
     one_server_connection: Pooler, three_clients: list[ProtocolClient], is_long_run: bool
 ) -> None:
-    """One is cancelled all the time, right when it ends; the others never see it."""
+    """One client is canceled all the time, just when its query ends; the others never notice."""
     client, *others = three_clients
     short = "select pg_sleep(0.002)"
 
-    async def is_cancelled() -> None:
+    async def run_canceled() -> None:
         for _ in range(300 if is_long_run else 60):
             client.send(query(short))
-            answer, _ = await asyncio.gather(client.read_reply(), one_server_connection.cancel(client))
-            assert answer.sqlstate in (None, "57014")
+            reply, _ = await asyncio.gather(client.read_reply(), one_server_connection.cancel(client))
+            assert reply.sqlstate in (None, "57014")
 
-    async def is_not(other: ProtocolClient) -> None:
+    async def run_undisturbed(other: ProtocolClient) -> None:
         while not task.done():
             assert (await other.query(short)).sqlstate is None
             assert (await other.extended_query(short)).sqlstate is None
 
-    task = asyncio.create_task(is_cancelled())
-    await asyncio.gather(task, *(is_not(other) for other in others))
+    task = asyncio.create_task(run_canceled())
+    await asyncio.gather(task, *(run_undisturbed(other) for other in others))
 
 
 async def test_who_waits_for_a_member_can_be_cancelled(
@@ -80,8 +80,8 @@ async def test_who_waits_for_a_member_can_be_cancelled(
     third.send(query("insert into things values (2)"))
     await asyncio.sleep(0.05)
     await one_server_connection.cancel(client)
-    answer = await client.read_reply()
-    assert (answer.sqlstate, answer.status) == ("57014", "I")
+    reply = await client.read_reply()
+    assert (reply.sqlstate, reply.status) == ("57014", "I")
     await holder.execute("insert into things values (4)", "commit")
     assert (await third.read_reply()).tags == ["INSERT 0 1"]
     assert await client.fetch_value("select sum(id) from things") == "6"
@@ -111,11 +111,11 @@ async def test_a_copy_that_waits_is_cancelled_with_its_rows(
 ) -> None:
     holder, client, _ = three_clients
     await holder.execute("begin")
-    for words in (query("copy things from stdin") + copy_data(b"1\n") + COPY_DONE, extended_query("select 1") + SYNC):
-        client.send(words)
+    for sql in (query("copy things from stdin") + copy_data(b"1\n") + COPY_DONE, extended_query("select 1") + SYNC):
+        client.send(sql)
         await asyncio.sleep(0.05)
         await one_server_connection.cancel(client)
-        answer = await client.read_reply()
-        assert (answer.message_types, answer.sqlstate) == ("EZ", "57014")
+        reply = await client.read_reply()
+        assert (reply.message_types, reply.sqlstate) == ("EZ", "57014")
     await holder.execute("commit")
     assert await client.fetch_value(COUNT) == "0"

@@ -1,4 +1,4 @@
-"""Clients that vanish, members that die: one client's trouble is never another's."""
+"""Clients that disappear and server connections that end: no fault of one client affects another."""
 
 import pytest
 
@@ -22,31 +22,31 @@ LONG = "select pg_sleep(600)"
 COUNT = "select count(*) from things"
 
 
-def leave_rudely(client: ProtocolClient) -> None:
+def reset_connection(client: ProtocolClient) -> None:
     client.reset_connection()
 
 
-def leave_in_the_middle_of_a_message(client: ProtocolClient) -> None:
+def reset_within_message(client: ProtocolClient) -> None:
     client.send(query("insert into things values (3)")[:-4])
     client.wire.close()
 
 
-def leave_politely(client: ProtocolClient) -> None:
+def terminate(client: ProtocolClient) -> None:
     client.send(b"X\0\0\0\4")
     client.wire.close()
 
 
-def leave_without_a_word(client: ProtocolClient) -> None:
+def close_without_terminate(client: ProtocolClient) -> None:
     client.wire.close()
 
 
 @pytest.fixture(autouse=True)
 def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who closes without a reset may still want an answer, for a while."""
+    """A half-closed client still gets replies for a while."""
     monkeypatch.setattr(client_module, "HALF_CLOSED_SECONDS", 0.2)
 
 
-LEAVES = [leave_rudely, leave_in_the_middle_of_a_message, leave_politely, leave_without_a_word]
+LEAVES = [reset_connection, reset_within_message, terminate, close_without_terminate]
 MIDDLES = {
     "a transaction": query("begin; insert into things values (1); lock table things"),
     "a failed transaction": query("begin; insert into things values (1); select 1/0"),
@@ -73,9 +73,9 @@ async def test_of_a_client_that_left_in_the_middle_nothing_is_left(
     client, other, _ = three_clients
     await one_server_connection.superuser.execute("select pg_advisory_lock(77)")
     client.send(middle)
-    began = """select exists (select from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()
+    started_at = """select exists (select from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()
                               and (state = 'active' or state like 'idle in transaction%') and query <> 'DISCARD ALL')"""
-    await one_server_connection.wait_until(began, one_server_connection.database)
+    await one_server_connection.wait_until(started_at, one_server_connection.database)
     other.send(query(COUNT))
     leave(client)
     assert (await other.read_reply()).value == "0"
@@ -84,7 +84,7 @@ async def test_of_a_client_that_left_in_the_middle_nothing_is_left(
 
 
 async def test_half_a_close_lets_the_answers_come(three_clients: list[ProtocolClient]) -> None:
-    """Terminate right behind a query: Postgres runs it before it reads the goodbye."""
+    """Terminate directly after a query: Postgres runs the query first."""
     client, other, _ = three_clients
     client.send(
         query("insert into things values (1)"), extended_query("insert into things values (2)"), SYNC, b"X\0\0\0\4"
@@ -141,24 +141,24 @@ FIRST_WORDS = {
 }
 
 
-@pytest.mark.parametrize("words", FIRST_WORDS.values(), ids=FIRST_WORDS)
+@pytest.mark.parametrize("sql", FIRST_WORDS.values(), ids=FIRST_WORDS)
 async def test_a_death_that_is_unnoticed_until_a_client_speaks_costs_none_of_its_words(
-    one_server_connection: Pooler, three_clients: list[ProtocolClient], words: bytes
+    one_server_connection: Pooler, three_clients: list[ProtocolClient], sql: bytes
 ) -> None:
     client, other, _ = three_clients
-    heard = []
+    received = []
     for dies in (False, True, True):
         await client.request(close("S", "s"), close("S", "t"), parse("s", "select 1"), SYNC)
         await client.execute("set app.tenant = 'a'", "truncate things")
         if dies:
             await one_server_connection.kill_unnoticed()
-        kinds = [answer.message_types for answer in await client.request_all(words)]
-        heard.append((kinds, await other.fetch_value(COUNT)))
-    assert heard[1:] == heard[:1] * 2
+        kinds = [reply.message_types for reply in await client.request_all(sql)]
+        received.append((kinds, await other.fetch_value(COUNT)))
+    assert received[1:] == received[:1] * 2
 
 
 async def test_who_speaks_while_a_member_dies_is_served_or_told(one_server_connection: Pooler) -> None:
-    """Nobody has seen yet that it dies; it may have read what was said, or not."""
+    """The gateway has not noticed yet that it is ending; it may or may not have read the messages."""
     clients = await one_server_connection.connect_many(2)
     for _ in range(20):
         await clients[0].fetch_value("select 1")
@@ -167,7 +167,7 @@ async def test_who_speaks_while_a_member_dies_is_served_or_told(one_server_conne
             try:
                 assert await client.fetch_value("select 'served'") == "served"
             except ConnectionEnded as ended:
-                assert ended.args[0].code == "57P01"
+                assert ended.args[0].sqlstate == "57P01"
                 clients[number] = await one_server_connection.connect()
 
 
@@ -176,11 +176,11 @@ async def test_a_transaction_whose_member_dies_is_told_so_and_the_others_go_on(p
     client, other = await pooler.connect_many(2)
     await client.execute("create table things (id integer)", "begin", "insert into things values (1)")
     await other.execute("begin", "insert into things values (2)")
-    member = int(await client.fetch_value("select pg_backend_pid()") or 0)
-    await pooler.superuser.execute("select pg_terminate_backend($1)", member)
+    server = int(await client.fetch_value("select pg_backend_pid()") or 0)
+    await pooler.superuser.execute("select pg_terminate_backend($1)", server)
     client.send(query("insert into things values (3)"))
-    trouble = await client.read_error()
-    assert (trouble.severity, trouble.sqlstate[:3]) == ("FATAL", "57P")
+    error = await client.read_error()
+    assert (error.severity, error.sqlstate[:3]) == ("FATAL", "57P")
     await other.execute("commit")
     assert await other.fetch_value("select sum(id) from things") == "2"
 

@@ -1,4 +1,4 @@
-"""What a transaction leaves on a member, seen or unseen, is gone before another client comes; some of it is refused."""
+"""State that a transaction leaves on a server connection is reset before the next client; some is rejected."""
 
 import pytest
 
@@ -27,7 +27,7 @@ async def test_a_transactions_temporary_tables_end_with_it(three_clients: list[P
 
 @pytest.mark.parametrize("by", ["simple", "extended"])
 @pytest.mark.parametrize(
-    "words",
+    "sql",
     [
         "create temp table t (id integer)",
         "CREATE /* not really */ TEMPORARY VIEW t AS select 1",
@@ -44,28 +44,26 @@ async def test_a_transactions_temporary_tables_end_with_it(three_clients: list[P
     ],
 )
 async def test_what_cannot_be_kept_is_refused_and_the_session_goes_on(
-    three_clients: list[ProtocolClient], by: str, words: str
+    three_clients: list[ProtocolClient], by: str, sql: str
 ) -> None:
     client, other, _ = three_clients
-    answer = await (client.query(words) if by == "simple" else client.extended_query(words))
-    assert (answer.sqlstate, answer.errors[0].severity, answer.status) == ("0A000", "ERROR", "I")
+    reply = await (client.query(sql) if by == "simple" else client.extended_query(sql))
+    assert (reply.sqlstate, reply.errors[0].severity, reply.status) == ("0A000", "ERROR", "I")
     assert await client.fetch_value("select 1") == "1"
     assert await other.fetch_value("select count(*) from pg_locks where locktype = 'advisory'") == "0"
 
 
-@pytest.mark.parametrize(
-    "words", ["listen news", "select pg_advisory_lock(1)", "select pg_try_advisory_lock_shared(1)"]
-)
-async def test_a_refusal_aborts_the_transaction_like_an_error(three_clients: list[ProtocolClient], words: str) -> None:
+@pytest.mark.parametrize("sql", ["listen news", "select pg_advisory_lock(1)", "select pg_try_advisory_lock_shared(1)"])
+async def test_a_refusal_aborts_the_transaction_like_an_error(three_clients: list[ProtocolClient], sql: str) -> None:
     client, other, _ = three_clients
     await client.execute("begin", "insert into things values (1)")
-    answer = await client.query(words)
-    assert (answer.sqlstate, answer.status) == ("0A000", "E")
+    reply = await client.query(sql)
+    assert (reply.sqlstate, reply.status) == ("0A000", "E")
     assert (await client.query("select 1")).sqlstate == "25P02"
     assert (await client.query("commit")).tags == ["ROLLBACK"]
     assert await client.fetch_value("select count(*) from things") == "0"
     batch = await client.request(
-        extended_query("insert into things values (2)"), extended_query(words), extended_query("select 1"), SYNC
+        extended_query("insert into things values (2)"), extended_query(sql), extended_query("select 1"), SYNC
     )
     assert (batch.sqlstate, batch.message_types[-2:], batch.status) == ("0A000", "EZ", "I")
     assert await other.fetch_value("select count(*) from things") == "0"
@@ -73,9 +71,9 @@ async def test_a_refusal_aborts_the_transaction_like_an_error(three_clients: lis
 
 async def test_refusals_name_the_way_out(one_server_connection: Pooler) -> None:
     client = await one_server_connection.connect()
-    for words, way in (("listen news", "direct host"), ("select pg_advisory_lock(1)", "pg_advisory_xact_lock")):
-        trouble = (await client.query(words)).errors[0]
-        assert way in f"{trouble.message} {trouble.detail} {trouble.hint}"
+    for sql, way in (("listen news", "direct host"), ("select pg_advisory_lock(1)", "pg_advisory_xact_lock")):
+        error = (await client.query(sql)).errors[0]
+        assert way in f"{error.message} {error.detail} {error.hint}"
 
 
 async def test_words_in_strings_comments_and_columns_are_not_refused(three_clients: list[ProtocolClient]) -> None:
@@ -150,8 +148,8 @@ async def test_what_is_hidden_in_functions_stays_hidden_from_others(
     else:
         await client.request(query(f"begin; {hidden}; commit"))
     for each in (other, await one_server_connection.connect()):
-        answer = await each.query(seen)
-        assert (answer.sqlstate or answer.value) == code
+        reply = await each.query(seen)
+        assert (reply.sqlstate or reply.value) == code
 
 
 async def test_a_notification_comes_to_nobody_at_the_pooled_host(one_server_connection: Pooler) -> None:
@@ -173,7 +171,7 @@ async def test_numbers_of_a_sequence_are_known_in_the_transaction(three_clients:
 
 async def test_a_library_that_is_loaded_does_not_pass_to_others(three_clients: list[ProtocolClient]) -> None:
     client, other, _ = three_clients
-    member = await client.fetch_value("select pg_backend_pid()")
+    server = await client.fetch_value("select pg_backend_pid()")
     await client.execute("load 'auto_explain'")
-    assert await other.fetch_value("select pg_backend_pid()") != member
+    assert await other.fetch_value("select pg_backend_pid()") != server
     assert (await other.query("show auto_explain.log_min_duration")).sqlstate == "42704"

@@ -1,4 +1,4 @@
-"""The pooled host speaks as the direct one does, though another client was there between any two transactions."""
+"""The pooled host behaves like the direct one, with other clients between any two transactions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -41,47 +41,47 @@ SCRIPTS = {
     }.items()
     for name, script in scripts.items()
 }
-Say = Callable[[ProtocolClient, bytes], Awaitable[None]]
-Visit = Callable[[], Awaitable[None]]
+Writer = Callable[[ProtocolClient, bytes], Awaitable[None]]
+Interruption = Callable[[], Awaitable[None]]
 
 
-async def at_once(speaker: ProtocolClient, data: bytes) -> None:
-    speaker.send(data)
+async def at_once(connection: ProtocolClient, data: bytes) -> None:
+    connection.send(data)
 
 
-async def byte_by_byte(speaker: ProtocolClient, data: bytes) -> None:
+async def byte_by_byte(connection: ProtocolClient, data: bytes) -> None:
     for byte in data:
-        speaker.send(bytes([byte]))
+        connection.send(bytes([byte]))
         await asyncio.sleep(0)
 
 
-async def answers(speaker: ProtocolClient, script: Script, say: Say, between: Visit) -> list[Any]:
-    """What came back to each write; others come between them when no transaction is open."""
-    heard = []
+async def run_script(connection: ProtocolClient, script: Script, write: Writer, between: Interruption) -> list[Any]:
+    """Return the replies to each write; other clients run in between if no transaction is open."""
+    replies_of_writes = []
     for data, count in script:
-        speaker.received.clear()
-        await say(speaker, data)
-        status = [(await speaker.read_reply()).status for _ in range(count)]
-        heard.append([normalize_message(each) for each in speaker.received])
+        connection.received.clear()
+        await write(connection, data)
+        status = [(await connection.read_reply()).status for _ in range(count)]
+        replies_of_writes.append([normalize_message(each) for each in connection.received])
         if status[-1:] == ["I"]:
             await between()
-    return heard
+    return replies_of_writes
 
 
-async def nobody() -> None:
+async def do_nothing() -> None:
     return
 
 
-async def visit(visitor: ProtocolClient) -> None:
-    """Someone who leaves behind whatever one can."""
+async def leave_state(other: ProtocolClient) -> None:
+    """A client that leaves all possible state behind."""
     names = b"".join(close("S", name) + parse(name, f"select 'of another, {name}'") for name in ("s", "t", "my"))
-    await visitor.request(names, bind_and_execute("s"), SYNC)
+    await other.request(names, bind_and_execute("s"), SYNC)
     made = "drop table if exists pg_temp.things; create temp table things (id text); declare c cursor for select 1"
-    await visitor.request(query(f"begin; {made}; commit"))
-    await visitor.request_all(
+    await other.request(query(f"begin; {made}; commit"))
+    await other.request_all(
         query("set timezone = 'Europe/Rome'; set search_path = nowhere"), extended_query("select 1/0"), SYNC
     )
-    await visitor.request(parse("", "select 'of another'"), SYNC)
+    await other.request(parse("", "select 'of another'"), SYNC)
 
 
 async def fresh_tables(pooler: Pooler) -> None:
@@ -90,24 +90,24 @@ async def fresh_tables(pooler: Pooler) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 async def test_the_answers_are_those_of_the_direct_host(one_server_connection: Pooler, script: Script) -> None:
-    """Also for a client that nobody disturbs, which keeps its member, and for one that always gets a new one."""
+    """Also for an undisturbed client, which keeps its server connection, and for one that always gets a new one."""
     await fresh_tables(one_server_connection)
-    expected = await answers(await one_server_connection.connect_directly(), script, at_once, nobody)
-    visitor = await one_server_connection.connect()
-    ways: list[tuple[Say, Visit]] = [
-        (at_once, nobody),
+    expected = await run_script(await one_server_connection.connect_directly(), script, at_once, do_nothing)
+    other = await one_server_connection.connect()
+    ways: list[tuple[Writer, Interruption]] = [
+        (at_once, do_nothing),
         (at_once, one_server_connection.kill_server_connections),
-        (at_once, lambda: visit(visitor)),
-        (byte_by_byte, lambda: visit(visitor)),
+        (at_once, lambda: leave_state(other)),
+        (byte_by_byte, lambda: leave_state(other)),
     ]
-    for say, between in ways:
+    for write, between in ways:
         await fresh_tables(one_server_connection)
-        assert await answers(await one_server_connection.connect(), script, say, between) == expected
-        assert await visitor.fetch_value("select 'served'") == "served"
+        assert await run_script(await one_server_connection.connect(), script, write, between) == expected
+        assert await other.fetch_value("select 'served'") == "served"
 
 
 async def test_a_write_may_be_cut_anywhere(one_server_connection: Pooler) -> None:
-    """At each byte once, so in the middle of each length and name too."""
+    """Once at each byte, so also in the middle of each length and name."""
     await fresh_tables(one_server_connection)
     script = (
         (parse("s", "select $1::text") + bind_and_execute("s", "a") + SYNC)
@@ -116,8 +116,8 @@ async def test_a_write_may_be_cut_anywhere(one_server_connection: Pooler) -> Non
         + (bind("", "s", "b") + execute() + FLUSH + close("S", "s") + SYNC + query("delete from things"))
     )
     whole = [Write(script, count_ready_for_query(script))]
-    client, visitor = await one_server_connection.connect_many(2)
-    [expected] = await answers(client, whole, at_once, nobody)
+    client, other = await one_server_connection.connect_many(2)
+    [expected] = await run_script(client, whole, at_once, do_nothing)
     for cut in range(1, len(script)):
         client.received.clear()
         client.send(script[:cut])
@@ -127,7 +127,7 @@ async def test_a_write_may_be_cut_anywhere(one_server_connection: Pooler) -> Non
             await client.read_reply()
         assert [normalize_message(each) for each in client.received] == expected, cut
         if cut % 20 == 0:
-            await visit(visitor)
+            await leave_state(other)
 
 
 async def test_what_was_flushed_is_answered_and_the_member_stays_until_the_end(one_server_connection: Pooler) -> None:
@@ -161,14 +161,14 @@ async def test_a_length_that_cannot_be_ends_the_connection_and_no_other(
     client.send(query("begin"))
     await client.read_reply()
     client.send(b"Q" + length.to_bytes(4) + b"select 1\0")
-    assert (await client.read_error()).sqlstate in ("08P01", "57P02")  # Postgres itself says nothing to that
+    assert (await client.read_error()).sqlstate in ("08P01", "57P02")  # Postgres itself sends no reply
     assert await other.fetch_value("select 2") == "2"
 
 
 async def test_a_message_cut_short_by_its_own_length_is_an_error_for_its_client_only(
     one_server_connection: Pooler,
 ) -> None:
-    """Postgres reads on up to the Sync; here the connection may end too."""
+    """Postgres reads on up to the Sync; the gateway may also end the connection."""
     other = await one_server_connection.connect()
     for kind, body in (
         (b"B", b""),
@@ -184,6 +184,6 @@ async def test_a_message_cut_short_by_its_own_length_is_an_error_for_its_client_
         try:
             code = (await client.read_until("EZ")).sqlstate
         except ConnectionEnded as ended:
-            code = ended.args[0].code
+            code = ended.args[0].sqlstate
         assert code == "08P01"
         assert await other.fetch_value("select 1") == "1"

@@ -1,4 +1,4 @@
-"""Who waits for a member and for how long, and how long a member or a client may rest."""
+"""The queue for server connections, and the timeouts of servers and clients."""
 
 import asyncio
 
@@ -15,10 +15,10 @@ async def test_who_waits_too_long_is_told_what_to_do(pooler: Pooler) -> None:
     holder, client, patient = await pooler.connect_many(3)
     await holder.execute("begin")
     client.send(query("select 1"))
-    trouble = await client.read_error()
-    assert (trouble.severity, trouble.sqlstate) == ("FATAL", "53300")
-    assert trouble.message
-    assert trouble.hint
+    error = await client.read_error()
+    assert (error.severity, error.sqlstate) == ("FATAL", "53300")
+    assert error.message
+    assert error.hint
     patient.send(query("select 'served'"))
     await holder.execute("commit")
     assert (await patient.read_reply()).value == "served"
@@ -68,8 +68,8 @@ async def test_an_idle_transaction_ends_after_its_time(pooler: Pooler) -> None:
     client, other = await pooler.connect_many(2)
     await client.execute("create table things (id integer)", "begin", "insert into things values (1)")
     other.send(query(COUNT))
-    trouble = await client.read_error()
-    assert (trouble.severity, trouble.sqlstate) == ("FATAL", "25P03")
+    error = await client.read_error()
+    assert (error.severity, error.sqlstate) == ("FATAL", "25P03")
     assert (await other.read_reply()).value == "0"
     await other.execute("begin", "select pg_sleep(0.8)", "commit")  # busy is not idle
 
@@ -78,8 +78,8 @@ async def test_an_idle_client_is_let_go_after_its_time(pooler: Pooler) -> None:
     pooler.configure(servers=1, servers_per_pool=1, client_idle_seconds=0.3)
     client, other = await pooler.connect_many(2)
     await other.execute("begin", "select pg_sleep(0.6)", "commit")
-    trouble = await client.read_error()
-    assert (trouble.severity, trouble.sqlstate) == ("FATAL", "57P05")
+    error = await client.read_error()
+    assert (error.severity, error.sqlstate) == ("FATAL", "57P05")
     assert (await other.read_error()).sqlstate == "57P05"
 
 
@@ -107,15 +107,17 @@ async def test_there_are_never_more_members_than_allowed(pooler: Pooler) -> None
     role = f"{pooler.database}_app"
     await pooler.superuser.execute(f"create role {role} login superuser")
     clients = [await pooler.connect(**({"user": role} if number % 2 else {})) for number in range(12)]
-    asked = "select count(*) from pg_stat_activity where datname = current_database() and usename in ('{0}', 'store')"
+    count_query = (
+        "select count(*) from pg_stat_activity where datname = current_database() and usename in ('{0}', 'store')"
+    )
 
-    async def works(client: ProtocolClient) -> None:
+    async def run_transactions(client: ProtocolClient) -> None:
         for _ in range(5):
-            most = int(await client.fetch_value(asked.format(role)) or 0)
-            assert most <= 3 + 1  # and our own look at it
+            highest = int(await client.fetch_value(count_query.format(role)) or 0)
+            assert highest <= 3 + 1  # and the superuser session
             await client.execute("begin", "select pg_sleep(0.005)", "commit")
 
-    await asyncio.gather(*(works(client) for client in clients))
+    await asyncio.gather(*(run_transactions(client) for client in clients))
 
 
 async def test_a_copy_can_be_long_and_others_wait_for_its_end(three_clients: list[ProtocolClient]) -> None:

@@ -1,4 +1,4 @@
-"""What a session keeps follows its client; what one client leaves on a member the next one never sees."""
+"""Session state follows its client, and no client sees the state of another."""
 
 import pytest
 
@@ -41,7 +41,7 @@ async def test_settings_follow_their_client_and_nobody_else(one_server_connectio
 
 @pytest.mark.parametrize("by", ["simple", "extended"])
 @pytest.mark.parametrize(
-    "words, kept",
+    "statements, kept",
     [
         (["set app.tenant = 'a'"], "a"),
         (["set app.tenant to 'a'", "set session app.tenant = 'b'"], "b"),
@@ -63,17 +63,17 @@ async def test_settings_follow_their_client_and_nobody_else(one_server_connectio
     ],
 )
 async def test_what_is_set_is_kept_as_postgres_would(
-    three_clients: list[ProtocolClient], by: str, words: list[str], kept: str | None
+    three_clients: list[ProtocolClient], by: str, statements: list[str], kept: str | None
 ) -> None:
     client, other, _ = three_clients
-    for sql in words:
+    for sql in statements:
         await (client.query(sql) if by == "simple" else client.extended_query(sql))
-    asked = "select nullif(current_setting('app.tenant', true), '')"
-    assert await other.fetch_value(asked) is None
+    setting_query = "select nullif(current_setting('app.tenant', true), '')"
+    assert await other.fetch_value(setting_query) is None
     await other.execute("set app.tenant = 'of another'")
-    assert await client.fetch_value(asked) == kept
-    assert await other.fetch_value(asked) == "of another"
-    assert await client.fetch_value(asked) == kept
+    assert await client.fetch_value(setting_query) == kept
+    assert await other.fetch_value(setting_query) == "of another"
+    assert await client.fetch_value(setting_query) == kept
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ async def test_changes_are_told_to_their_client_only(three_clients: list[Protoco
 
 
 async def test_clients_in_other_roles_do_not_lend_them(one_server_connection: Pooler) -> None:
-    """A role that was taken in a transaction that failed is not kept; one that was left is not forgotten."""
+    """A role set in a failed transaction is not kept; a role that it reset is restored."""
     client, other = await one_server_connection.connect_many(2)
     role = f"{one_server_connection.database}_guest"
     await client.execute(f"create role {role}")
-    asked = "select current_user = session_user"
-    for words, kept in (
+    setting_query = "select current_user = session_user"
+    for statements, kept in (
         ([f"set role {role}"], "f"),
         (["begin", "reset role", "rollback"], "f"),
         (["begin", "set local role none", "commit"], "f"),
@@ -133,9 +133,9 @@ async def test_clients_in_other_roles_do_not_lend_them(one_server_connection: Po
         (["begin", f"set role {role}", "select 1/0", "rollback"], "t"),
         ([f"set session authorization {role}"], None),
     ):
-        for sql in words:
+        for sql in statements:
             await client.query(sql)
-        assert await other.fetch_value(asked) == "t"
+        assert await other.fetch_value(setting_query) == "t"
         if kept is not None:
-            assert await client.fetch_value(asked) == kept
+            assert await client.fetch_value(setting_query) == kept
     assert await other.fetch_value("select session_user") == "store"

@@ -1,4 +1,4 @@
-"""What a client says when it enters the pooled host is kept, and what Postgres would refuse is refused then."""
+"""Startup parameters take effect on the pooled host, and Postgres rejects invalid ones at once."""
 
 import pytest
 
@@ -29,8 +29,8 @@ async def test_each_has_its_own_application_name_though_they_share_a_member(one_
     for _ in range(2):
         for number, client in enumerate(clients):
             assert await client.fetch_value("show application_name") == f"app {number}"
-            asked = "select application_name from pg_stat_activity where pid = pg_backend_pid()"
-            assert await client.fetch_value(asked) == f"app {number}"
+            name_query = "select application_name from pg_stat_activity where pid = pg_backend_pid()"
+            assert await client.fetch_value(name_query) == f"app {number}"
     assert len(await one_server_connection.list_server_pids()) == 1
     await clients[0].execute("set application_name = 'another'")
     await clients[1].execute("reset application_name")
@@ -44,17 +44,17 @@ async def test_each_has_its_own_application_name_though_they_share_a_member(one_
 
 
 @pytest.mark.parametrize(
-    "words", ["reset application_name", "set application_name to default", "reset all", "discard all"]
+    "sql", ["reset application_name", "set application_name to default", "reset all", "discard all"]
 )
-async def test_a_name_that_is_reset_is_the_clients_own_again(one_server_connection: Pooler, words: str) -> None:
-    """Not that of the client for which the member was opened."""
+async def test_a_name_that_is_reset_is_the_clients_own_again(one_server_connection: Pooler, sql: str) -> None:
+    """Not the one of the client that the server connection was opened for."""
     opener, client = (
         await one_server_connection.connect(application_name="opener"),
         await one_server_connection.connect(application_name="own"),
     )
     await opener.execute("select 1")
     for _ in range(2):
-        await client.execute("set application_name = 'another'", words)
+        await client.execute("set application_name = 'another'", sql)
         assert await client.fetch_value("show application_name") == "own"
         assert client.parameters["application_name"] == "own"
         await opener.execute("select 1")
@@ -77,7 +77,7 @@ STATE = """select current_setting('search_path'), current_setting('statement_tim
 async def test_parameters_of_the_startup_hold_for_each_and_reset_goes_back_to_them(
     one_server_connection: Pooler,
 ) -> None:
-    """They differ, so these clients never share a member; with only one at a time it is opened anew for each."""
+    """They differ, so these clients never share a server connection; with only one, each opens it again."""
     expected = [
         (await (await one_server_connection.connect_directly(**startup)).query(STATE)).rows for startup in STARTUPS
     ]
@@ -105,29 +105,29 @@ async def test_bad_parameters_get_postgres_own_words(one_server_connection: Pool
         {"user": "nobody_at_all"},
         {"shared_buffers": "1GB"},
     ):
-        answers = []
+        replies = []
         for host in (HOST, POOLED_HOST):
-            speaker = ProtocolClient(await one_server_connection.gateway.open_wire_client())
-            await speaker.wire.start_tls(host=host, alpn="postgresql")
-            speaker.wire.send_startup(0, **{"database": one_server_connection.database, **startup})
-            await speaker.wire.authenticate()
-            answers.append(await speaker.read_error())
-        assert answers[0] == answers[1], startup
-        assert answers[0].severity == "FATAL"
+            connection = ProtocolClient(await one_server_connection.gateway.open_wire_client())
+            await connection.wire.start_tls(host=host, alpn="postgresql")
+            connection.wire.send_startup(0, **{"database": one_server_connection.database, **startup})
+            await connection.wire.authenticate()
+            replies.append(await connection.read_error())
+        assert replies[0] == replies[1], startup
+        assert replies[0].severity == "FATAL"
     assert await served.fetch_value("select 1") == "1"
 
 
 async def test_a_database_that_is_not_there_is_said_so(one_server_connection: Pooler) -> None:
-    trouble = await one_server_connection.expect_login_error(database="nowhere")
-    assert (trouble.sqlstate, trouble.message) == ("3D000", 'database "nowhere" does not exist')
+    error = await one_server_connection.expect_login_error(database="nowhere")
+    assert (error.sqlstate, error.message) == ("3D000", 'database "nowhere" does not exist')
 
 
 @pytest.mark.parametrize("value", ["database", "true", "1"])
 async def test_replication_is_refused_with_the_way_out(one_server_connection: Pooler, value: str) -> None:
-    trouble = await one_server_connection.expect_login_error(replication=value)
-    assert trouble.sqlstate == "0A000"
-    told = f"{trouble.message} {trouble.detail} {trouble.hint}"
-    assert "direct host" in told
+    error = await one_server_connection.expect_login_error(replication=value)
+    assert error.sqlstate == "0A000"
+    reported = f"{error.message} {error.detail} {error.hint}"
+    assert "direct host" in reported
 
 
 async def test_replication_off_is_nothing_special(one_server_connection: Pooler) -> None:

@@ -1,4 +1,4 @@
-"""Prepared statements belong to the client that named them, on whatever member it comes to be."""
+"""Prepared statements belong to the client that named them, on every server connection."""
 
 import asyncio
 
@@ -44,7 +44,7 @@ async def test_a_name_that_is_taken_or_unknown_is_told_as_the_client_said_it(
 
 
 async def test_an_unknown_name_leaves_those_that_are_known_where_they_are(one_server_connection: Pooler) -> None:
-    """In a transaction that has failed they could not be made again."""
+    """In a failed transaction they could not be prepared again."""
     client = await one_server_connection.connect()
     await client.request(parse("s", "begin"), SYNC)
     await client.request(bind_and_execute("s"), SYNC)
@@ -52,21 +52,21 @@ async def test_an_unknown_name_leaves_those_that_are_known_where_they_are(one_se
     assert not (await client.request(describe("S", "s"), SYNC)).errors
 
 
-@pytest.mark.parametrize("words", ["deallocate all", "discard all", "deallocate s"])
+@pytest.mark.parametrize("sql", ["deallocate all", "discard all", "deallocate s"])
 @pytest.mark.parametrize("by", ["simple", "extended"])
-async def test_what_one_throws_away_the_others_keep(three_clients: list[ProtocolClient], words: str, by: str) -> None:
+async def test_what_one_throws_away_the_others_keep(three_clients: list[ProtocolClient], sql: str, by: str) -> None:
     one, other, third = three_clients
     for client in three_clients:
         await client.request(parse("s", "select 'the same'"), SYNC)
-    answer = await (one.query(words) if by == "simple" else one.extended_query(words))
-    assert answer.tags == [words.upper().removesuffix(" S")]
+    reply = await (one.query(sql) if by == "simple" else one.extended_query(sql))
+    assert reply.tags == [sql.upper().removesuffix(" S")]
     assert (await other.request(bind_and_execute("s"), SYNC)).value == "the same"
     assert (await one.request(bind_and_execute("s"), SYNC)).sqlstate == "26000"
     assert (await third.request(bind_and_execute("s"), SYNC)).value == "the same"
 
 
 async def test_statements_that_nobody_uses_any_longer_leave_the_member(three_clients: list[ProtocolClient]) -> None:
-    """Cleaning is cheaper without them; who comes back finds his."""
+    """A reset is cheaper without them; a returning client finds its own."""
     text = f"select 'kept', '{'long' * 30}'"
     for client in three_clients:
         await client.request(parse("s", text), SYNC)
@@ -80,7 +80,7 @@ async def test_statements_that_nobody_uses_any_longer_leave_the_member(three_cli
 
 
 async def test_a_statement_stays_for_those_who_have_it_too(three_clients: list[ProtocolClient]) -> None:
-    """And is made again where that takes no longer."""
+    """Short ones are prepared again, which takes no longer."""
     made = "select prepare_time from pg_prepared_statements"
     for text, stays in (("select 'short'", False), (f"select 'long', '{'long' * 30}'", True)):
         one, other = three_clients[:2]
@@ -92,7 +92,7 @@ async def test_a_statement_stays_for_those_who_have_it_too(three_clients: list[P
 
 
 async def test_after_a_table_was_altered_a_statement_is_made_anew(three_clients: list[ProtocolClient]) -> None:
-    """Also under the same name and with the same text, and for those who come new with that text."""
+    """Also under the same name with the same query, and for new clients with that query."""
     one, other, third = three_clients
     text = "select * from things"
     await one.execute("insert into things values (1)")
@@ -100,10 +100,10 @@ async def test_after_a_table_was_altered_a_statement_is_made_anew(three_clients:
         assert (await client.request(parse("s", text), bind_and_execute("s"), SYNC)).rows == [("1",)]
     await other.execute("alter table things add name text default 'new'")
     for client in (one, other):
-        answer = await client.request(
+        reply = await client.request(
             bind_and_execute("s"), SYNC
-        )  # a member that had it not made it from the new table
-        assert answer.rows == [("1", "new")] or answer.errors[0].message == CHANGED
+        )  # a server connection without it has prepared it with the new table
+        assert reply.rows == [("1", "new")] or reply.errors[0].message == CHANGED
         assert (await client.request(close("S", "s"), parse("s", text), bind_and_execute("s"), SYNC)).rows == [
             ("1", "new")
         ]
@@ -118,8 +118,8 @@ async def test_who_comes_new_with_a_text_is_not_troubled_by_an_old_plan_of_anoth
     await one.execute("insert into things values (1)")
     assert (await one.request(parse("s", text), bind_and_execute("s"), SYNC)).rows == [("1",)]
     await one.execute("alter table things add name text default 'new'")
-    answer = await other.request(parse("s", text), describe("S", "s"), bind_and_execute("s"), SYNC)
-    assert (answer.message_types, answer.rows) == ("1tT2DCZ", [("1", "new")])
+    reply = await other.request(parse("s", text), describe("S", "s"), bind_and_execute("s"), SYNC)
+    assert (reply.message_types, reply.rows) == ("1tT2DCZ", [("1", "new")])
 
 
 async def test_the_same_text_means_what_the_clients_search_path_says(three_clients: list[ProtocolClient]) -> None:
@@ -128,18 +128,18 @@ async def test_the_same_text_means_what_the_clients_search_path_says(three_clien
         await client.execute(f"insert into s{number}.things values ({number})", f"set search_path = s{number}")
     for _ in range(2):
         for number, client in enumerate(three_clients):
-            answer = await client.request(
+            reply = await client.request(
                 close("S", "s"), parse("s", "select * from things"), bind_and_execute("s"), SYNC
             )
-            assert answer.rows == [(str(number),)]
+            assert reply.rows == [(str(number),)]
     for number, client in enumerate(three_clients):
         assert (await client.request(bind_and_execute("s"), SYNC)).rows == [(str(number),)]
 
 
 async def test_the_same_text_with_other_types_is_another_statement(three_clients: list[ProtocolClient]) -> None:
-    text, integer, words = "select pg_typeof($1)", 23, 25
+    text, integer, sql = "select pg_typeof($1)", 23, 25
     await three_clients[0].request(parse("s", text, integer), SYNC)
-    await three_clients[1].request(parse("s", text, words), SYNC)
+    await three_clients[1].request(parse("s", text, sql), SYNC)
     for _ in range(2):
         assert (await three_clients[0].request(bind_and_execute("s", "1"), SYNC)).value == "integer"
         assert (await three_clients[1].request(bind_and_execute("s", "1"), SYNC)).value == "text"
@@ -155,7 +155,7 @@ async def test_a_temporary_table_does_not_stay_in_anybodys_statement(three_clien
     assert (await one.request(bind_and_execute("s"), SYNC)).rows == [("1",)]
 
 
-@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("server_count", [1, 2])
 @pytest.mark.parametrize("before", [b"", describe("S", "s"), bind_and_execute("s")], ids=["new", "described", "used"])
 @pytest.mark.parametrize(
     "others",
@@ -163,10 +163,10 @@ async def test_a_temporary_table_does_not_stay_in_anybodys_statement(three_clien
     ids=["elsewhere", "alike", "other"],
 )
 async def test_in_a_failed_transaction_a_statement_is_an_error_and_can_be_used_later(
-    pooler: Pooler, members: int, before: bytes, others: bytes
+    pooler: Pooler, server_count: int, before: bytes, others: bytes
 ) -> None:
-    """Also on a member where it has to be made first, which cannot be done there."""
-    pooler.configure(servers=members, servers_per_pool=members)
+    """Also on a server connection that would have to prepare it first, which is impossible there."""
+    pooler.configure(servers=server_count, servers_per_pool=server_count)
     client, other, third = await pooler.connect_many(3)
     await client.request(parse("s", "select 1"), SYNC)
     await client.request(before, SYNC)
@@ -179,11 +179,11 @@ async def test_in_a_failed_transaction_a_statement_is_an_error_and_can_be_used_l
     assert (await client.request(bind_and_execute("s"), SYNC)).value == "1"
 
 
-# Batches that follow one another without waiting: what became of the first is not known when the next is read.
+# Batches that follow each other without waiting: the outcome of the first is unknown when the next is read.
 
 
 async def test_one_that_was_never_made_is_not_found_by_the_next_batch(three_clients: list[ProtocolClient]) -> None:
-    """Though the member has the same text for another name."""
+    """Even if the server connection has the same query under another name."""
     failed, used, described, again = await three_clients[0].request_all(
         bind_and_execute("nothing") + parse("t", "select 1") + SYNC,
         parse("s", "select 1") + bind_and_execute("t") + SYNC,
@@ -191,8 +191,8 @@ async def test_one_that_was_never_made_is_not_found_by_the_next_batch(three_clie
         parse("t", "select 1") + bind_and_execute("t") + SYNC,
     )
     assert 'statement "nothing" does not exist' in failed.errors[0].message
-    for answer in (used, described):
-        assert (answer.sqlstate, answer.errors[0].message) == ("26000", 'prepared statement "t" does not exist')
+    for reply in (used, described):
+        assert (reply.sqlstate, reply.errors[0].message) == ("26000", 'prepared statement "t" does not exist')
     assert again.value == "1"
 
 
@@ -232,7 +232,7 @@ async def test_one_that_could_not_be_made_again_can_be_used_by_the_next_batch(po
     pooler.configure(servers=1, servers_per_pool=1, statements=1)
     (client,) = await pooler.connect_many(1)
     await client.request(parse("s", "select 1"), SYNC)
-    await client.request(parse("other", "select 2"), SYNC)  # the member has room for one
+    await client.request(parse("other", "select 2"), SYNC)  # the server connection keeps only one
     failed, used = await client.request_all(
         bind_and_execute("nothing") + bind_and_execute("s") + SYNC, bind_and_execute("s") + SYNC
     )
@@ -288,7 +288,7 @@ async def test_a_batch_may_use_more_than_a_member_keeps(pooler: Pooler) -> None:
 
 
 async def test_names_that_a_driver_counts_do_not_collide(one_server_connection: Pooler) -> None:
-    """psycopg calls its first statement the same in every connection."""
+    """psycopg gives its first statement the same name in every connection."""
     conninfo = f"host={POOLED_HOST} hostaddr=127.0.0.1 port={one_server_connection.gateway.port} sslmode=require"
     conninfo += f" user={ROLE} password='{PASSWORD}' dbname={one_server_connection.database}"
     sessions = [await psycopg.AsyncConnection.connect(conninfo, autocommit=True, prepare_threshold=0) for _ in range(3)]
@@ -301,19 +301,19 @@ async def test_names_that_a_driver_counts_do_not_collide(one_server_connection: 
 
 
 async def test_what_follows_the_sync_after_an_error_is_answered(one_server_connection: Pooler) -> None:
-    """Also when the error was heard before the Sync was said."""
+    """Also if the error was received before the Sync was sent."""
     client = await one_server_connection.connect()
     client.send(bind_and_execute("nobody"), FLUSH)
     assert (await client.read_until("E")).sqlstate == "26000"
     client.send(parse("s", "select 'skipped'"))
     await asyncio.sleep(0.05)
-    synced, asked = await client.request_all(SYNC, query("select 'asked'"))
-    assert (synced.message_types, asked.value) == ("Z", "asked")
+    synced, queried = await client.request_all(SYNC, query("select 'asked'"))
+    assert (synced.message_types, queried.value) == ("Z", "asked")
     assert (await client.request(bind_and_execute("s"), SYNC)).sqlstate == "26000"
 
 
 async def test_a_query_that_postgres_reads_over_frees_no_member(one_server_connection: Pooler) -> None:
-    """Its error was heard before, and there was no Sync since."""
+    """Its error was received before, and no Sync has followed."""
     client, other = await one_server_connection.connect_many(2)
     await client.request(parse("", "select 'unnamed'"), SYNC)
     client.send(bind_and_execute("nobody"), FLUSH)

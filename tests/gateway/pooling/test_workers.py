@@ -1,4 +1,4 @@
-"""Two workers at one endpoint: they share its budget, and nobody starves because another got there first."""
+"""Two workers share the budget of an endpoint, and neither starves."""
 
 from collections.abc import AsyncIterator
 
@@ -21,12 +21,12 @@ async def pooler(postgres_server: PostgresServer) -> AsyncIterator[Pooler]:
 
 
 async def clients_by_worker(pooler: Pooler, count: int) -> list[list[ProtocolClient]]:
-    """So many of each: workers take them in turn."""
+    """So many clients of each worker: the workers accept them in turn."""
     found: list[list[ProtocolClient]] = [[], []]
     before = [0, 0]
     while min(map(len, found)) < count:
         client = await pooler.connect()
-        now = [rooms.activity.connections for rooms in pooler.gateway.worker_services]
+        now = [services.activity.connections for services in pooler.gateway.worker_services]
         found[0 if now[0] > before[0] else 1].append(client)
         before = now
     return found
@@ -46,23 +46,23 @@ async def test_clients_of_both_are_served_though_one_worker_had_all_there_is(poo
         assert len(await pooler.list_server_pids()) <= SERVERS
 
 
-async def rounds(everybody: list[ProtocolClient], count: int) -> None:
+async def run_rounds(clients: list[ProtocolClient], count: int) -> None:
     for _ in range(count):
-        for client in everybody:
+        for client in clients:
             client.send(query("select pg_sleep(0.002)"))
-        for client in everybody:
+        for client in clients:
             assert not (await client.read_reply()).errors
 
 
 async def test_both_go_on_when_both_want_more_than_there_is(pooler: Pooler) -> None:
-    """And come to rest: none is closed over and over only to be opened again."""
+    """It becomes stable: no server connection is closed again and again only to be reopened."""
     ours, theirs = await clients_by_worker(pooler, SERVERS)
-    members: set[int] = set()
+    pids: set[int] = set()
     for _ in range(20):
-        before = members
-        await rounds([*ours, *theirs], 60)  # longer than it takes them to look twice who has how many
-        members = set(await pooler.list_server_pids())
-        assert len(members) <= SERVERS
-        if members == before:
+        before = pids
+        await run_rounds([*ours, *theirs], 60)  # longer than two sharing intervals
+        pids = set(await pooler.list_server_pids())
+        assert len(pids) <= SERVERS
+        if pids == before:
             return
-    pytest.fail(f"they never keep the members that they have; the last were {before}, then {members}")
+    pytest.fail(f"the server connections never become stable; the last were {before}, then {pids}")

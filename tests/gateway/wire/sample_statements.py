@@ -1,4 +1,4 @@
-"""Statements as drivers, frameworks and people send them, by what they do to their session."""
+"""Statements as drivers, frameworks and people send them, grouped by their effects on the session."""
 
 from bough.gateway.wire.rejections import (
     CURSOR_WITH_HOLD,
@@ -13,7 +13,7 @@ HARMLESS = [
     "", ";", " ; ;", "-- ping", "/* ping */", ";-- nothing", "select 1", "SELECT 1;",
     "BEGIN", "begin isolation level serializable read only", "START TRANSACTION", "COMMIT", "rollback to savepoint a",
     "SHOW TRANSACTION ISOLATION LEVEL", "show standard_conforming_strings", "SELECT current_setting('TimeZone')",
-    # `set` and other words where they mean nothing for a session
+    # `set` and other words without a meaning for the session
     "UPDATE users SET name = $1, settings = $2 WHERE id = $3",
     "SELECT * FROM users ORDER BY id LIMIT 10 OFFSET 20",
     "INSERT INTO t (a) VALUES ($1) ON CONFLICT (a) DO UPDATE SET a = excluded.a; UPDATE t SET b = 1",
@@ -29,7 +29,7 @@ HARMLESS = [
     "UNLISTEN *", "unlisten jobs; notify jobs, 'listen'", "SELECT pg_notify('jobs', $1)",
     "SELECT pg_advisory_xact_lock(1)", "select pg_try_advisory_xact_lock_shared($1, $2)",
     "SELECT pg_advisory_unlock(5)", "SELECT pg_advisory_unlock_all()",
-    # names that only look alike
+    # similar names
     "SELECT my.pg_advisory_lock(1)", "SELECT pg_advisory_lock FROM t", 'SELECT "PG_ADVISORY_LOCK"(1)',
     "SELECT my.set_config('a', 'b', false)", "SELECT set_config FROM t", "select dblink_connect from t",
     "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO app",
@@ -42,7 +42,7 @@ HARMLESS = [
     # cursors
     'DECLARE "_django_curs_1" NO SCROLL CURSOR FOR SELECT 1', "declare c cursor without hold for select 1",
     "declare hold cursor for with hold as (select 1) select * from hold", "FETCH FORWARD 2000 FROM c; CLOSE c",
-    # no temporary thing
+    # nothing temporary
     "CREATE TABLE temp (a int)", "create table temporary_files ()", "SELECT temp FROM readings", "TABLE temp",
     "SELECT * INTO temp FROM readings", "select 1 into temp", "select 1 into temp.t", "INSERT INTO temp VALUES (1)",
     "insert into temporary select 1", "INSERT INTO pg_temp.t VALUES (1)", "DROP TABLE IF EXISTS pg_temp.t",

@@ -1,12 +1,12 @@
-"""First packets as clients send them, written out by hand."""
+"""First packets as clients send them, written by hand."""
 
 
 def packet(code: int, body: bytes = b"") -> bytes:
     return (8 + len(body)).to_bytes(4, "big") + code.to_bytes(4, "big") + body
 
 
-def startup(*words: str | bytes, minor: int = 0, end: bytes = b"\0") -> bytes:
-    raw = [word if isinstance(word, bytes) else word.encode() for word in words]
+def startup(*fields: str | bytes, minor: int = 0, end: bytes = b"\0") -> bytes:
+    raw = [field if isinstance(field, bytes) else field.encode() for field in fields]
     return packet(0x30000 + minor, b"".join(word + b"\0" for word in raw) + end)
 
 

@@ -1,4 +1,4 @@
-"""Streams are cut into messages, whatever pieces they come in."""
+"""Streams are split into messages, in whatever chunks they are received."""
 
 import pytest
 from hypothesis import given
@@ -15,45 +15,45 @@ some = st.lists(st.builds(Message, kinds, st.binary(max_size=LIMIT - 4)), max_si
 @given(some, st.binary(max_size=4), st.lists(st.integers(1, 40), min_size=1))
 def test_messages_come_out_as_they_went_in(sent: list[Message], tail: bytes, sizes: list[int]) -> None:
     stream = b"".join(message.encode() for message in sent) + tail
-    framing, got, at, turn = MessageDecoder(LIMIT), [], 0, 0
+    decoder, got, at, turn = MessageDecoder(LIMIT), [], 0, 0
     while at < len(stream):
-        piece = stream[at : at + sizes[turn % len(sizes)]]
-        at, turn = at + len(piece), turn + 1
-        framing.feed(memoryview(piece))
-        while (message := framing.next_message()) is not None:
+        chunk = stream[at : at + sizes[turn % len(sizes)]]
+        at, turn = at + len(chunk), turn + 1
+        decoder.feed(memoryview(chunk))
+        while (message := decoder.next_message()) is not None:
             got.append(message)
-        assert len(framing) <= LIMIT + 1 + len(piece)
+        assert len(decoder) <= LIMIT + 1 + len(chunk)
     assert got == sent
-    assert framing.take_remainder() == tail
-    assert framing.take_remainder() == b""
-    assert len(framing) == 0
+    assert decoder.take_remainder() == tail
+    assert decoder.take_remainder() == b""
+    assert len(decoder) == 0
 
 
 @given(st.lists(st.binary(max_size=60), max_size=60), st.integers(4, 50))
-def test_garbage_is_refused_or_cut_and_never_piles_up(pieces: list[bytes], limit: int) -> None:
-    framing = MessageDecoder(limit)
-    for piece in pieces:
-        framing.feed(piece)
+def test_garbage_is_refused_or_cut_and_never_piles_up(chunks: list[bytes], limit: int) -> None:
+    decoder = MessageDecoder(limit)
+    for chunk in chunks:
+        decoder.feed(chunk)
         try:
-            while (message := framing.next_message()) is not None:
+            while (message := decoder.next_message()) is not None:
                 assert len(message.body) <= limit - 4
         except ProtocolError:
             return
-        assert len(framing) <= limit + len(piece)
+        assert len(decoder) <= limit + len(chunk)
 
 
 @pytest.mark.parametrize("length", [0, 3, LIMIT + 1, 2**31, 2**32 - 1])
 def test_an_impossible_length_is_refused_at_once(length: int) -> None:
-    framing = MessageDecoder(LIMIT)
-    framing.feed(b"Q" + length.to_bytes(4, "big"))
+    decoder = MessageDecoder(LIMIT)
+    decoder.feed(b"Q" + length.to_bytes(4, "big"))
     with pytest.raises(ProtocolError, match=f"{length} bytes"):
-        framing.next_message()
+        decoder.next_message()
 
 
 def test_the_limit_itself_is_fine() -> None:
-    framing = MessageDecoder(LIMIT)
-    framing.feed(Message(b"Q", bytes(LIMIT - 4)).encode())
-    assert framing.next_message() == Message(b"Q", bytes(LIMIT - 4))
+    decoder = MessageDecoder(LIMIT)
+    decoder.feed(Message(b"Q", bytes(LIMIT - 4)).encode())
+    assert decoder.next_message() == Message(b"Q", bytes(LIMIT - 4))
 
 
 def test_the_head_tells_how_much_follows() -> None:

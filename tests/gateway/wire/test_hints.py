@@ -1,4 +1,4 @@
-"""A hint for whoever cannot write: in Postgres's own error, and nowhere else."""
+"""The hint for clients that cannot write is added to the error of Postgres, and to nothing else."""
 
 import pytest
 from hypothesis import given
@@ -19,26 +19,26 @@ others = st.builds(lambda kind, body: Message(bytes([kind]), body).encode(), st.
 
 
 @given(st.lists(st.one_of(others, st.just(ERROR)), max_size=8))
-def test_each_such_error_in_a_piece_of_whole_messages_gets_it(said: list[bytes]) -> None:
-    told = hints.add_hints(b"".join(said), HINT)
-    if ERROR not in said:
-        assert told is None
+def test_each_such_error_in_a_piece_of_whole_messages_gets_it(parts: list[bytes]) -> None:
+    hinted = hints.add_hints(b"".join(parts), HINT)
+    if ERROR not in parts:
+        assert hinted is None
         return
-    assert told is not None
+    assert hinted is not None
     with_hint = hints.add_hint(ERROR, HINT)
     assert with_hint is not None
-    assert told == b"".join(with_hint if each == ERROR else each for each in said)
+    assert hinted == b"".join(with_hint if each == ERROR else each for each in parts)
     assert messages.parse_error_response(with_hint[5:]).hint == HINT.decode()
     assert messages.parse_error_response(with_hint[5:]).message == READ_ONLY.message
 
 
 @given(st.lists(others, min_size=1, max_size=4), st.data())
-def test_what_is_cut_anywhere_stays_as_it_is(said: list[bytes], data: st.DataObject) -> None:
-    whole = b"".join(said) + ERROR + READY
+def test_what_is_cut_anywhere_stays_as_it_is(parts: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(parts) + ERROR + READY
     cut = data.draw(st.integers(1, len(whole) - 1))
-    for piece in (whole[:cut], whole[cut:]):
-        told = hints.add_hints(piece, HINT)
-        assert told is None or (ERROR in piece and len(told) == len(piece) + len(HINT) + 2)
+    for chunk in (whole[:cut], whole[cut:]):
+        hinted = hints.add_hints(chunk, HINT)
+        assert hinted is None or (ERROR in chunk and len(hinted) == len(chunk) + len(HINT) + 2)
 
 
 @given(st.binary())
@@ -54,8 +54,8 @@ def test_noise_stays_as_it_is(noise: bytes) -> None:
         ErrorResponse(sqlstate="25006", message="it has one", hint="its own", severity="ERROR").encode(),
         ErrorResponse(sqlstate="25006", message="the session ends", severity="FATAL").encode(),
         ErrorResponse(sqlstate="P0001", message="C25006", severity="ERROR").encode(),
-        Message(b"E", b"VERROR\0C25006\0").encode(),  # without its end
-        Message(b"E", b"VERROR\0\0C25006\0\0").encode(),  # with its end in its middle
+        Message(b"E", b"VERROR\0C25006\0").encode(),  # not terminated
+        Message(b"E", b"VERROR\0\0C25006\0\0").encode(),  # terminated in the middle
         Message(b"N", ERROR[5:]).encode(),
         Message(b"D", ERROR).encode(),
     ],

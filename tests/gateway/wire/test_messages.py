@@ -1,4 +1,4 @@
-"""Messages, byte for byte as the protocol's documentation has them."""
+"""Messages, byte for byte as the protocol documentation describes them."""
 
 import pytest
 
@@ -9,30 +9,30 @@ from bough.gateway.wire.protocol_error import ProtocolError
 
 
 def body(encoded: bytes) -> bytes:
-    framing = MessageDecoder(10**6)
-    framing.feed(encoded)
-    message = framing.next_message()
+    decoder = MessageDecoder(10**6)
+    decoder.feed(encoded)
+    message = decoder.next_message()
     assert message is not None
-    assert framing.take_remainder() == b""
+    assert decoder.take_remainder() == b""
     return message.body
 
 
 def test_an_error_has_its_severity_twice() -> None:
-    """Once for people, once for programs; a hint and a detail only when there is one."""
+    """The severity is sent for people and for programs; hint and detail only if there are any."""
     assert ErrorResponse(sqlstate="28P01", message="no").encode() == b"E\0\0\0\x1eSFATAL\0VFATAL\0C28P01\0Mno\0\0"
-    told = ErrorResponse(sqlstate="57P03", message="m", detail="d", hint="h", severity="ERROR")
-    assert body(told.encode()) == b"SERROR\0VERROR\0C57P03\0Mm\0Dd\0Hh\0\0"
-    assert parse_error_response(body(told.encode())) == told
+    reported = ErrorResponse(sqlstate="57P03", message="m", detail="d", hint="h", severity="ERROR")
+    assert body(reported.encode()) == b"SERROR\0VERROR\0C57P03\0Mm\0Dd\0Hh\0\0"
+    assert parse_error_response(body(reported.encode())) == reported
 
 
 def test_an_error_can_quote_anything() -> None:
-    told = ErrorResponse(sqlstate="28P01", message="zero \0 and \udce4 and \ud800 and ü", hint="\0")
-    assert body(told.encode()) == "SFATAL\0VFATAL\0C28P01\0Mzero  and ? and ? and ü\0H\0\0".encode()
+    reported = ErrorResponse(sqlstate="28P01", message="zero \0 and \udce4 and \ud800 and ü", hint="\0")
+    assert body(reported.encode()) == "SFATAL\0VFATAL\0C28P01\0Mzero  and ? and ? and ü\0H\0\0".encode()
 
 
 def test_errors_of_servers_are_read() -> None:
-    said = parse_error_response(b"SFEHLER\0VERROR\0C42P01\0Mfehlt\0P15\0Fparse.c\0L1\0Rf\0\0")
-    assert said == ErrorResponse(sqlstate="42P01", message="fehlt", severity="ERROR")
+    parsed = parse_error_response(b"SFEHLER\0VERROR\0C42P01\0Mfehlt\0P15\0Fparse.c\0L1\0Rf\0\0")
+    assert parsed == ErrorResponse(sqlstate="42P01", message="fehlt", severity="ERROR")
     assert parse_error_response(b"SERROR\0C42P01\0Mold\0\0").severity == "ERROR"
     assert parse_error_response(b"").message == ""
     assert parse_error_response(b"M\xff\0").message == "\ufffd"
@@ -41,8 +41,8 @@ def test_errors_of_servers_are_read() -> None:
 def test_questions_for_a_proof() -> None:
     assert bytes.fromhex("520000000800000000") == messages.AUTHENTICATION_OK
     assert bytes.fromhex("520000000800000003") == messages.AUTHENTICATION_CLEARTEXT_PASSWORD
-    asked = messages.encode_authentication_sasl(["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"])
-    assert asked == b"R\0\0\0\x2a\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"
+    encoded = messages.encode_authentication_sasl(["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"])
+    assert encoded == b"R\0\0\0\x2a\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"
     assert messages.encode_authentication_sasl_continue(b"r=x") == b"R\0\0\0\x0b\0\0\0\x0br=x"
     assert messages.encode_authentication_sasl_final(b"v=x") == b"R\0\0\0\x0b\0\0\0\x0cv=x"
     assert messages.parse_authentication_code(body(messages.encode_authentication_sasl_final(b""))) == 12
@@ -58,17 +58,17 @@ def test_answers_to_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"X", b"X\0", b"X\0\0\0\0", b"X\0\0\0\0\x04n,,", b"X\0\0\0\0\x02n,,", b"X\0\xff\xff\xff\xffn"]
+    "body", [b"", b"X", b"X\0", b"X\0\0\0\0", b"X\0\0\0\0\x04n,,", b"X\0\0\0\0\x02n,,", b"X\0\xff\xff\xff\xffn"]
 )
-def test_cut_off_answers(said: bytes) -> None:
+def test_cut_off_answers(body: bytes) -> None:
     with pytest.raises(ProtocolError):
-        messages.parse_sasl_initial_response(said)
+        messages.parse_sasl_initial_response(body)
 
 
-@pytest.mark.parametrize("said", [b"", b"s3cret", b"s3\0cret\0", b"s3cret\0\0"])
-def test_passwords_that_do_not_end(said: bytes) -> None:
+@pytest.mark.parametrize("body", [b"", b"s3cret", b"s3\0cret\0", b"s3cret\0\0"])
+def test_passwords_that_do_not_end(body: bytes) -> None:
     with pytest.raises(ProtocolError):
-        messages.parse_password(said)
+        messages.parse_password(body)
 
 
 @pytest.mark.parametrize("key", [b"1234", bytes(range(32)), bytes(256)])
@@ -100,5 +100,5 @@ def test_ready_for_query() -> None:
 
 
 def test_a_startup_for_postgres() -> None:
-    """A parameter without a name would end the packet early, so it is left out."""
+    """A parameter without a name would end the packet early, so it is omitted."""
     assert messages.encode_startup({"user": "a", "": "x"}) == b"\0\0\0\x10\0\3\0\0user\0a\0\0"

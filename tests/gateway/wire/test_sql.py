@@ -1,4 +1,4 @@
-"""SQL is cut where Postgres cuts it; any other bytes are cut somehow."""
+"""SQL is split where Postgres splits it; any other bytes are accepted too."""
 
 import random
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bough.gateway.wire.sql import find_calls, split_statements, tokenize, truncate_identifier, unquote_identifier
 from gateway.wire.conftest import PgSession
 
-# Number of statements, and the text. Each runs on Postgres as it stands.
+# The number of statements, and the text. Postgres can run each one.
 TRICKY = [
     (1, "select 1"),
     (1, "select 1;"),
@@ -71,14 +71,14 @@ def test_statements_are_counted_as_postgres_counts_them(session: PgSession, coun
 
 
 def test_quotes_and_comments_in_any_order_end_where_postgres_ends_them(session: PgSession) -> None:
-    """Most of these texts are nonsense for Postgres too; of thousands enough are not."""
+    """Postgres rejects most of these texts, but of thousands it accepts enough."""
     starts = ["'", "E'", "E'a'\n'", "U&'", "$$", "$a$", "1/*", "1--", '1 as "']
-    pieces = ["'", "''", "\\", "E'", "$$", "$a$", "/*", "*/", "--", "\n", "\r", '"', ";", "1", " ", "a", "||"]
+    chunks = ["'", "''", "\\", "E'", "$$", "$a$", "/*", "*/", "--", "\n", "\r", '"', ";", "1", " ", "a", "||"]
     ends = ["'", "$$", "$a$", "*/", "\n", '"']
     compared = 0
     for seed in range(10_000):
         chosen = random.Random(seed)
-        middle = "".join(chosen.choices(pieces, k=chosen.randint(2, 8)))
+        middle = "".join(chosen.choices(chunks, k=chosen.randint(2, 8)))
         text = ("select " + chosen.choice(starts) + middle + chosen.choice(ends)).encode()
         for tried in (text, text + b"; select 1"):
             tags = session.run(tried)
@@ -102,8 +102,8 @@ scraps = st.sampled_from(
 
 
 @given(st.lists(scraps, max_size=40))
-def test_no_sign_is_lost_and_none_is_seen_twice(said: list[str]) -> None:
-    text = "".join(said).encode()
+def test_no_sign_is_lost_and_none_is_seen_twice(parts: list[str]) -> None:
+    text = "".join(parts).encode()
     at, written, low = 0, text.decode("latin-1"), text.lower().decode("latin-1")
     for token in tokenize(text):
         found = (written if token[0] in "\"'$" else low).find(token, at)
@@ -151,8 +151,8 @@ SCALE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("piece", SCALE.values(), ids=SCALE)
-def test_long_texts_come_to_an_end(piece: bytes) -> None:
-    """Time that grew with the square of the length would be hours here, and the suite's own limit ends that."""
-    for statement in split_statements(b"select " + piece * 200_000):
+@pytest.mark.parametrize("chunk", SCALE.values(), ids=SCALE)
+def test_long_texts_come_to_an_end(chunk: bytes) -> None:
+    """Quadratic time would take hours here, and the suite's timeout would end it."""
+    for statement in split_statements(b"select " + chunk * 200_000):
         assert sum(1 for _ in find_calls(statement)) <= 200_000

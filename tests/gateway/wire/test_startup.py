@@ -1,4 +1,4 @@
-"""First packets, read as Postgres reads them."""
+"""First packets, parsed as Postgres parses them."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from bough.gateway.wire.startup import (
 from gateway.wire import startup_packets
 
 
-def started(packet: bytes) -> StartupMessage:
+def parse_startup(packet: bytes) -> StartupMessage:
     found = parse_first_packet(packet)
     assert isinstance(found, StartupMessage)
     return found
@@ -37,26 +37,26 @@ def test_cancels_with_keys_of_every_protocol() -> None:
 
 
 def test_what_clients_say() -> None:
-    libpq = started(startup_packets.LIBPQ_15)
+    libpq = parse_startup(startup_packets.LIBPQ_15)
     assert (libpq.minor, libpq.extensions) == (0, ())
     assert libpq.parameters["options"] == "-c geqo=off"
-    assert started(startup_packets.ASYNCPG).parameters == {
+    assert parse_startup(startup_packets.ASYNCPG).parameters == {
         "client_encoding": "'utf-8'",
         "user": "alice",
         "database": "shop",
     }
-    assert started(startup_packets.REPLICATION).parameters["replication"] == "database"
-    assert started(startup_packets.startup()).parameters == {}
+    assert parse_startup(startup_packets.REPLICATION).parameters["replication"] == "database"
+    assert parse_startup(startup_packets.startup()).parameters == {}
 
 
 def test_the_last_of_two_counts_and_a_value_may_be_empty() -> None:
-    parameters = started(startup_packets.startup("user", "a", "user", "b", "database", "")).parameters
+    parameters = parse_startup(startup_packets.startup("user", "a", "user", "b", "database", "")).parameters
     assert parameters == {"user": "b", "database": ""}
 
 
 def test_bytes_that_are_not_utf_8_reach_postgres_as_they_came() -> None:
     packet = startup_packets.startup("user", "a", "application_name", b"caf\xe9")
-    assert messages.encode_startup(started(packet).parameters) == packet
+    assert messages.encode_startup(parse_startup(packet).parameters) == packet
 
 
 @pytest.mark.parametrize(
@@ -72,20 +72,20 @@ def test_bytes_that_are_not_utf_8_reach_postgres_as_they_came() -> None:
     ],
 )
 def test_versions_are_agreed_on(minor: int, extensions: list[str], agreed: int | None) -> None:
-    """Never above what was asked for: libpq 18 takes that for a fault."""
-    words = [word for name in extensions for word in (name, "on")]
-    found = started(startup_packets.startup("user", "a", *words, minor=minor))
+    """Never above the requested version: libpq 18 treats that as an error."""
+    parameters = [word for name in extensions for word in (name, "on")]
+    found = parse_startup(startup_packets.startup("user", "a", *parameters, minor=minor))
     assert found.parameters == {"user": "a"}
     assert found.needs_negotiation is (agreed is not None)
     if agreed is not None:
-        answer = messages.encode_negotiate_protocol_version(found.extensions, minor=found.agreed_minor)
+        reply = messages.encode_negotiate_protocol_version(found.extensions, minor=found.agreed_minor)
         names = b"".join(name.encode() + b"\0" for name in extensions)
         body = bytes([0, 3, 0, agreed]) + len(extensions).to_bytes(4, "big") + names
-        assert answer == b"v" + (len(body) + 4).to_bytes(4, "big") + body
+        assert reply == b"v" + (len(body) + 4).to_bytes(4, "big") + body
 
 
 def test_grease_of_libpq() -> None:
-    found = started(startup_packets.LIBPQ_18)
+    found = parse_startup(startup_packets.LIBPQ_18)
     assert found.needs_negotiation
     assert found.agreed_minor == 2
     assert found.extensions == ("_pq_.test_protocol_negotiation",)
@@ -129,7 +129,7 @@ def test_packets_may_be_as_long_as_with_postgres_and_no_longer() -> None:
     room = 10_004 - len(startup_packets.startup("user", ""))
     longest = startup_packets.startup("user", "a" * room)
     assert parse_packet_length(longest[:8]) == len(longest) == 10_004
-    assert started(longest).parameters == {"user": "a" * room}
+    assert parse_startup(longest).parameters == {"user": "a" * room}
     for length in (0, 4, 7, 10_005, 2**31, 2**32 - 1):
         with pytest.raises(ProtocolError):
             parse_packet_length(length.to_bytes(4, "big"))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from bough import byte_sizes
 from bough.cli import output
@@ -12,12 +11,9 @@ from bough.config import Settings
 from bough.control.platform import history_problems
 from bough.engine.local.computes.runs import ComputeRuns
 from bough.engine.local.folders import Folders
-from bough.engine.local.history.wal_archives import WalArchives
-from bough.engine.local.volumes.folder import VolumeFolder
-from bough.engine.local.volumes.volumes import Volumes
+from bough.engine.local.history.wal_archives import measure_unarchived
 from bough.engine.port import EngineError
 from bough.ids import VolumeId
-from bough.postgres import wal
 from bough.store.volume_uses import VolumeUse
 
 MAX_LISTED = 5  # volumes that the message names
@@ -52,30 +48,13 @@ def _find_backlogs(settings: Settings, folders: Folders) -> Mapping[VolumeId, _B
     recorded = {VolumeId(problem.volume_id): problem for problem in history_problems.read(settings)}
     on_disk = {
         volume: _Backlog(size, None, None, "It waits for a compute that archives it.")
-        for volume, size in _waiting_bytes(folders).items()
+        for volume, size in measure_unarchived(folders).items()
         if size >= settings.history_alarm_bytes
     }
     return on_disk | {
         volume: _Backlog(problem.waiting_bytes, problem.branch_id, problem.project_id, problem.trouble)
         for volume, problem in recorded.items()
     }
-
-
-def _waiting_bytes(folders: Folders) -> dict[VolumeId, int]:
-    """The bytes that each volume has yet to archive, without its last WAL file, which is not full."""
-    if not folders.volumes.is_dir():
-        return {}
-    archives = WalArchives(Volumes(folders.volumes, folders.wal_archives))
-    counts = {
-        VolumeId(path.name): len(archives.list_unarchived_names(_volume_folder(path, folders)))
-        for path in folders.volumes.iterdir()
-        if path.is_dir() and not path.is_symlink()
-    }
-    return {volume: count * wal.SEGMENT_BYTES for volume, count in counts.items() if count}
-
-
-def _volume_folder(path: Path, folders: Folders) -> VolumeFolder:
-    return VolumeFolder(path, (folders.pg_wal or path) / path.name)
 
 
 def _describe(backlog: _Backlog, use: VolumeUse | None) -> str:

@@ -1,1 +1,1 @@
-"""What gateways ask the control process and report to it."""
+"""Decisions for the gateway: access, wakes, activity reports, limits and notifications."""

@@ -1,7 +1,7 @@
-"""What gateways tell about the use of endpoints: counted once, and remembered for the tasks that ask.
+"""Endpoint activity that gateway workers report: counted once, and kept for the tasks that use it.
 
-A report carries its worker and a number. The last number of each worker is written with what it reported,
-so a report that comes again, also after our own restart, is not counted again.
+A report carries its worker's id and a sequence number. The last number of each worker is stored in the same
+transaction as its counts, so a repeated report is not counted again, even after a restart of control.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -10,34 +10,23 @@ from datetime import datetime
 
 from bough import clock
 from bough.control.gateway import metrics
+from bough.domain.gateway_protocol import EndpointReport
 from bough.domain.pooler import PoolStats
 from bough.domain.usage import EndpointTraffic
 from bough.ids import EndpointId
 from bough.store.store import Store
 
-_FORGOTTEN_AFTER = 60.0  # seconds without a word from a worker: it is gone, and its connections with it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointReport:
-    """One endpoint in a report."""
-
-    traffic: EndpointTraffic
-    connections: int  # open now
-    is_active: bool  # bytes moved or a connection was opened since the report before
-    pool: PoolStats | None = None  # None: nobody is at its pools
-    pool_waits: int = 0  # for a server connection, since the report before
-    pool_wait_seconds: float = 0.0
+_WORKER_TIMEOUT_SECONDS = 60.0  # a worker that reports nothing for so long has died with its connections
 
 
 @dataclass(slots=True)
 class _Worker:
-    heard: float
+    last_report_at: float
     connections: dict[EndpointId, int] = field(default_factory=dict)
     pools: dict[EndpointId, PoolStats | None] = field(default_factory=dict)
     sequence: int = -1
     changed: set[EndpointId] = field(default_factory=set)
-    answer: frozenset[EndpointId] = frozenset()
+    reply: frozenset[EndpointId] = frozenset()
 
 
 class EndpointActivity:
@@ -48,63 +37,63 @@ class EndpointActivity:
         self._unread: set[EndpointId] = set()
         self._unmeasured: set[EndpointId] = set()
         self._served: set[EndpointId] = set()
-        self._wanted: dict[EndpointId, datetime] = {}
-        self._used: dict[EndpointId, float] = {}  # when a gateway last told of its use, by the monotonic clock
+        self._requested_at: dict[EndpointId, datetime] = {}
+        self._used_at: dict[EndpointId, float] = {}  # last reported use, by the monotonic clock
 
     async def report(self, worker: str, sequence: int, reports: Collection[EndpointReport]) -> frozenset[EndpointId]:
-        """Count it, once. The answer: endpoints of which something changed since the worker's last report."""
+        """Count a report once, and return the endpoints that have changed since the worker's last report."""
         if reports:
             await self._count(worker, sequence, reports)
         known = self._record_heartbeat(worker)
         if sequence > known.sequence:
             known.sequence = sequence
-            known.answer, known.changed = frozenset(known.changed), set()
-            known.connections |= {each.traffic.endpoint_id: each.connections for each in reports}
-            known.pools |= {each.traffic.endpoint_id: each.pool for each in reports}
-        in_use = {each.traffic.endpoint_id for each in reports if each.is_active}
-        self._used.update(dict.fromkeys(in_use, clock.monotonic()))
+            known.reply, known.changed = frozenset(known.changed), set()
+            known.connections |= {each.endpoint: each.connections for each in reports}
+            known.pools |= {each.endpoint: None if each.pool is None else each.pool.stats for each in reports}
+        in_use = {each.endpoint for each in reports if each.is_active}
+        self._used_at.update(dict.fromkeys(in_use, clock.monotonic()))
         self._unread |= in_use
         self._unmeasured |= in_use
-        self._served |= {each.traffic.endpoint_id for each in reports if each.traffic.bytes_out}
-        return known.answer
+        self._served |= {each.endpoint for each in reports if each.bytes_out}
+        return known.reply
 
-    async def _count(self, worker: str, sequence: int, told: Collection[EndpointReport]) -> None:
+    async def _count(self, worker: str, sequence: int, reports: Collection[EndpointReport]) -> None:
         now = clock.now()
         async with self._store.transaction(durable=False) as rows:
             if not await rows.gateway_workers.record_report(worker, sequence, now):
                 return
-            # In one order, and endpoints before their usage, as everywhere: no deadlock.
-            for each in sorted(told, key=lambda each: each.traffic.endpoint_id):
+            # Always in this order, endpoints before their usage, to avoid deadlocks.
+            for each in sorted(reports, key=lambda each: each.endpoint):
                 if each.is_active:
-                    await rows.endpoints.record_activity(each.traffic.endpoint_id, now)
-                await rows.usage.add_traffic(each.traffic)
-        metrics.count_traffic(each.traffic for each in told)
-        for each in told:
+                    await rows.endpoints.record_activity(each.endpoint, now)
+                await rows.usage.add_traffic(_to_traffic(each))
+        metrics.count_traffic(reports)
+        for each in reports:
             if each.pool is not None:
-                metrics.count_pool_waits(each.traffic.endpoint_id, each.pool_waits, each.pool_wait_seconds)
+                metrics.count_pool_waits(each.endpoint, each.pool.waits, each.pool.waited_seconds)
 
     def mark_requested(self, endpoint: EndpointId) -> None:
-        """Somebody was told where it is, and is on the way to it."""
-        self._wanted[endpoint] = clock.now()
-        self._used[endpoint] = clock.monotonic()
+        """Record that a gateway was given the endpoint's address, so a client is about to connect."""
+        self._requested_at[endpoint] = clock.now()
+        self._used_at[endpoint] = clock.monotonic()
         self._unread.add(endpoint)
 
     def invalidate(self, endpoint: EndpointId) -> None:
-        """What gateways remember of it is not true any more."""
+        """Tell the workers, with the reply to their next report, to drop cached answers about the endpoint."""
         for worker in self._workers.values():
             worker.changed.add(endpoint)
 
     def mark_unread(self, endpoints: Iterable[EndpointId] = ()) -> None:
-        """What is in these is to be read."""
+        """Request that the contents of these endpoints are read."""
         self._unread.update(endpoints)
 
     def take_unread(self) -> set[EndpointId]:
-        """Endpoints that were in use since they were read last."""
+        """Return the endpoints used since their contents were last read."""
         unread, self._unread = self._unread, set()
         return unread
 
     def mark_unmeasured(self, endpoints: Iterable[EndpointId]) -> None:
-        """What is stored in these is to be measured."""
+        """Request that the storage of these endpoints is measured."""
         self._unmeasured.update(endpoints)
 
     @property
@@ -112,31 +101,31 @@ class EndpointActivity:
         return bool(self._unmeasured)
 
     def take_unmeasured(self) -> set[EndpointId]:
-        """Endpoints that were in use since it was measured last what is stored in them."""
+        """Return the endpoints used since their storage was last measured."""
         unmeasured, self._unmeasured = self._unmeasured, set()
         return unmeasured
 
     def take_served(self) -> set[EndpointId]:
-        """Endpoints whose clients got something since this was asked for last."""
+        """Return the endpoints that have sent bytes to clients since the last call."""
         served, self._served = self._served, set()
         return served
 
     def was_used_since(self, endpoint: EndpointId, moment: float) -> bool:
-        """Whether a client used it, or came to it, after that moment of the monotonic clock."""
-        return self._used.get(endpoint, moment) > moment
+        """Whether a client used or requested the endpoint after `moment` of the monotonic clock."""
+        return self._used_at.get(endpoint, moment) > moment
 
     def last_requested_at(self, endpoint: EndpointId) -> datetime:
-        """Not before our own start: while we were away nobody could tell us."""
-        return self._wanted.get(endpoint, self.started_at)
+        """Never before our start: while control was down no gateway could request an endpoint."""
+        return self._requested_at.get(endpoint, self.started_at)
 
     def prune_requested(self, before: datetime) -> None:
-        self._wanted = {endpoint: at for endpoint, at in self._wanted.items() if at >= before}
+        self._requested_at = {endpoint: at for endpoint, at in self._requested_at.items() if at >= before}
         seconds = (clock.now() - before).total_seconds()
-        self._used = {endpoint: at for endpoint, at in self._used.items() if clock.monotonic() - at < seconds}
+        self._used_at = {endpoint: at for endpoint, at in self._used_at.items() if clock.monotonic() - at < seconds}
 
     @property
     def connections(self) -> Mapping[str, int]:
-        """Open ones at each endpoint, over all workers."""
+        """Open connections by endpoint, over all workers."""
         total: dict[str, int] = {}
         for worker in self._live_workers():
             for endpoint, count in worker.connections.items():
@@ -145,21 +134,32 @@ class EndpointActivity:
 
     @property
     def pools(self) -> Mapping[EndpointId, PoolStats]:
-        """Who is at the pools of each endpoint that has some, over all workers."""
+        """Pool statistics by endpoint, over all workers."""
         total: dict[EndpointId, PoolStats] = {}
         for worker in self._live_workers():
-            for endpoint, now in worker.pools.items():
-                if now is not None:
-                    total[endpoint] = total.get(endpoint, PoolStats()) + now
+            for endpoint, stats in worker.pools.items():
+                if stats is not None:
+                    total[endpoint] = total.get(endpoint, PoolStats()) + stats
         return total
 
     def _record_heartbeat(self, worker: str) -> _Worker:
         now = clock.monotonic()
-        self._workers = {name: each for name, each in self._workers.items() if now - each.heard < _FORGOTTEN_AFTER}
+        self._workers = {
+            name: each for name, each in self._workers.items() if now - each.last_report_at < _WORKER_TIMEOUT_SECONDS
+        }
         known = self._workers.setdefault(worker, _Worker(now))
-        known.heard = now
+        known.last_report_at = now
         return known
 
     def _live_workers(self) -> list[_Worker]:
         now = clock.monotonic()
-        return [worker for worker in self._workers.values() if now - worker.heard < _FORGOTTEN_AFTER]
+        return [worker for worker in self._workers.values() if now - worker.last_report_at < _WORKER_TIMEOUT_SECONDS]
+
+
+def _to_traffic(report: EndpointReport) -> EndpointTraffic:
+    return EndpointTraffic(
+        endpoint_id=report.endpoint,
+        bytes_in=report.bytes_in,
+        bytes_out=report.bytes_out,
+        connections_opened=report.opened,
+    )

@@ -1,6 +1,6 @@
-"""What a project may store and transfer, by the plan of its organization; and what those are told who used it up.
+"""The storage and transfer limits of a project's plan, and the messages for clients that have reached them.
 
-Clients read it in an error of Postgres, so the words are plain ASCII, whatever their encoding is.
+The messages appear in errors of Postgres, so they are plain ASCII, which is valid in every client encoding.
 """
 
 from datetime import datetime
@@ -31,31 +31,33 @@ class AllowancePolicy:
         return self._settings.plan(terms.plan)
 
     async def explain_storage_limit(self, rows: Rows, terms: PlanTerms, fullness: Fullness) -> str | None:
-        """What helps somebody who cannot write; None when there is room."""
+        """Return the hint for clients that cannot write; None if the branch is below its limit."""
         if fullness is Fullness.BELOW_LIMIT:
             return None
         limit = format_bytes(self.plan_for(terms).storage_bytes)
-        claim = await self._find_claim_url(rows, terms)
-        if claim is not None:
-            held = f"The database holds more than the {limit} that an unclaimed one may have."
+        claim_url = await self._find_claim_url(rows, terms)
+        if claim_url is not None:
+            over_limit = f"The database is over the {limit} limit of unclaimed databases."
             if fullness is Fullness.OVERFULL:
-                return f"{held} It is so far over it that nothing can be written until it is claimed: {claim}"
-            return f"{held} Claim it to have more: {claim} - or make room: {_FREE_SPACE_STATEMENTS}."
-        held = f"The branch holds more than the {limit} that the plan {terms.plan} allows."
+                return f"{over_limit} It is so far over it that no writes are possible until it is claimed: {claim_url}"
+            return f"{over_limit} Claim it to raise the limit: {claim_url} - or free space: {_FREE_SPACE_STATEMENTS}."
+        over_limit = f"The branch is over the {limit} storage limit of the plan {terms.plan}."
         if fullness is Fullness.OVERFULL:
-            return f"{held} It is so far over it that nothing can be written until the project has a larger plan."
-        return f"{held} Choose a larger plan, or make room: {_FREE_SPACE_STATEMENTS}."
+            return f"{over_limit} It is so far over it that no writes are possible until the project has a larger plan."
+        return f"{over_limit} Choose a larger plan, or free space: {_FREE_SPACE_STATEMENTS}."
 
     async def explain_transfer_limit(self, rows: Rows, terms: PlanTerms, now: datetime) -> str:
-        """Why nobody is let in, for somebody who proved to be let in otherwise."""
-        claim = await self._find_claim_url(rows, terms)
-        if claim is None:
+        """Return why the endpoint accepts no clients, for clients with the right password."""
+        claim_url = await self._find_claim_url(rows, terms)
+        if claim_url is None:
             return self._transfer_limit_message(terms, now)
         limit = format_bytes(self.plan_for(terms).transfer_bytes)
-        return f"This database has transferred the {limit} that an unclaimed one may. Claim it to go on: {claim}"
+        return (
+            f"This database has transferred the {limit} that unclaimed databases may. Claim it to continue: {claim_url}"
+        )
 
     async def check_transfer_limit(self, rows: Rows, project_id: ProjectId, now: datetime) -> None:
-        """Before a compute is started."""
+        """Raise if the project may not transfer more, before its compute is started."""
         found = await rows.allowances.get_terms_if_over_limit(project_id)
         if found is not None:
             raise RuleViolation(self._transfer_limit_message(found, now), code=TRANSFER_CODE)
@@ -63,10 +65,10 @@ class AllowancePolicy:
     def _transfer_limit_message(self, terms: PlanTerms, now: datetime) -> str:
         limit = format_bytes(self.plan_for(terms).transfer_bytes)
         if is_unclaimed(terms):
-            return f"This database has transferred the {limit} that an unclaimed one may. Claim it to go on."
+            return f"This database has transferred the {limit} that unclaimed databases may. Claim it to continue."
         until = allowance.start_of_next_month(now).isoformat().replace("+00:00", "Z")
         return (
-            f"The project has transferred the {limit} that the plan {terms.plan} allows in a month, which ends at "
+            f"The project has transferred the {limit} that the plan {terms.plan} allows per month. The month ends at "
             f"{until}. Wait until then, or choose a larger plan."
         )
 
@@ -79,19 +81,17 @@ def is_unclaimed(terms: PlanTerms) -> bool:
 
 
 def check_writable(branch: Branch, plan: Plan) -> None:
-    """Roles, databases and read replicas are made in a Postgres that writes."""
+    """Raise if the branch is too far over its limit to create roles, databases or read replicas."""
     if branch.fullness is Fullness.OVERFULL:
         raise RuleViolation(
-            f"The branch {branch.name!r} holds far more than the {format_bytes(plan.storage_bytes)} that its "
-            "plan allows, "
-            "so nothing can be changed in it. Choose a larger plan, or transfer the project to an organization that "
-            "has one.",
+            f"The branch {branch.name!r} is far over the {format_bytes(plan.storage_bytes)} storage limit of its plan, "
+            "so it cannot be changed. Choose a larger plan, or transfer the project to an organization that has one.",
             code=STORAGE_CODE,
         )
 
 
 async def start_transfer_period(rows: Rows, project_id: ProjectId, now: datetime) -> None:
-    """From now on what it transfers counts anew, as after a claim."""
+    """Start a new transfer period now, such as after a claim."""
     found = await rows.allowances.get_transfer(project_id)
     if found is not None:
         await rows.allowances.save_period(

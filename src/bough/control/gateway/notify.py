@@ -1,6 +1,7 @@
-"""Telling the gateway's workers on this machine that what they remember is not true any more, and what is instead.
+"""Sends notifications to the gateway's workers on this machine.
 
-Each listens in their folder. Whoever does not answer is gone, or will hear of it with the answer to its next report.
+Each worker listens on a socket in the gateway's folder. A worker that does not answer is gone, or drops its
+cached answers with the reply to its next report.
 """
 
 import asyncio
@@ -10,27 +11,40 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bough.control.gateway.activity import EndpointActivity
+from bough.domain.gateway_protocol import END, FORGET, HINT, NOTIFICATION_TIMEOUT_SECONDS, EndSessions
 from bough.ids import EndpointId
 
-FORGET = "forget"
-HINT = "hint"
-END = "end"
-_SECONDS = 1.0  # for a worker that is busy
+
+class GatewayNotifier:
+    """The notifications for operations, which do not know the gateway's folder."""
+
+    def __init__(self, folder: Path, activity: EndpointActivity) -> None:
+        self._folder = folder
+        self._activity = activity
+
+    async def end_sessions(self, endpoints: Collection[EndpointId], reason: str) -> None:
+        await end_sessions(self._folder, endpoints, reason)
+
+    async def invalidate(self, endpoints: Collection[EndpointId]) -> None:
+        for endpoint in endpoints:
+            self._activity.invalidate(endpoint)
+        await invalidate_endpoints(self._folder, endpoints)
 
 
 async def invalidate_endpoints(folder: Path, endpoints: Collection[EndpointId]) -> None:
-    """When it is over, nobody lets a client in by what was true before."""
+    """Return when no worker uses a cached answer about these endpoints any more."""
     await _send_to_all(folder, FORGET, list(endpoints))
 
 
 async def send_hints(folder: Path, hints: Mapping[EndpointId, str | None]) -> None:
-    """What clients of these endpoints are told who cannot write, also those that are connected; None: there is room."""
+    """Set the hint for clients that cannot write, for open connections too; None: writes are allowed."""
     await _send_to_all(folder, HINT, dict(hints))
 
 
 async def end_sessions(folder: Path, endpoints: Collection[EndpointId], reason: str) -> None:
-    """Their compute is about to end: clients that wait for nothing are told why, and let go."""
-    await _send_to_all(folder, END, {"endpoints": list(endpoints), "why": reason})
+    """Close the idle sessions of these endpoints with this reason: their compute is about to stop."""
+    await _send_to_all(folder, END, EndSessions(endpoints=list(endpoints), reason=reason).to_json())
 
 
 async def _send_to_all(folder: Path, name: str, body: Any) -> None:
@@ -40,7 +54,7 @@ async def _send_to_all(folder: Path, name: str, body: Any) -> None:
 
 async def _send(path: Path, name: str, body: Any) -> None:
     with suppress(OSError, TimeoutError):
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(NOTIFICATION_TIMEOUT_SECONDS):
             reader, writer = await asyncio.open_unix_connection(path)
             try:
                 writer.write(json.dumps([name, body]).encode() + b"\n")

@@ -1,9 +1,8 @@
-"""Where is it: the gateway's second question. An endpoint that sleeps is woken, once however many ask.
+"""Starts suspended computes: the gateway's wake request. Concurrent requests for an endpoint share one wake.
 
-A wake is a `start_compute` operation like any other, but an urgent one: it has workers of its own, and
-waits only for work on its own endpoint and branch. What it writes may be repeated, so it does not wait
-for the disk. Computes are woken at a bounded rate, and who waits for that waits in order. A branch that was archived
-is brought back first.
+A wake is an urgent `start_compute` operation: it has runners of its own and waits only for work on its endpoint
+and branch. Its writes can be repeated, so they are not durable. The rate of wakes is limited, first come, first
+served. An archived branch is unarchived first.
 """
 
 import asyncio
@@ -15,8 +14,9 @@ from bough.control.gateway.activity import EndpointActivity
 from bough.control.gateway.allowances import AllowancePolicy
 from bough.control.platform.admission import Admission
 from bough.domain.endpoint import Endpoint, EndpointState, request_state
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.domain.operation import Operation, OperationAction, OperationStatus
-from bough.engine.port import ComputeAddress, ComputeEngine
+from bough.engine.port import ComputeEngine
 from bough.errors import Busy, NotFound, PlatformError, PreconditionFailed, Unavailable
 from bough.ids import EndpointId
 from bough.operations import archival
@@ -26,7 +26,7 @@ from bough.operations.queue import OperationQueue, find_conflict
 from bough.store.store import Store
 
 REQUEST_ID = "wake"
-_POLL_SECONDS = 0.5  # seconds; another control may have ended the work without our hearing of it
+_POLL_SECONDS = 0.5  # another control process may finish the operation without an event here
 
 
 class Wakes:
@@ -52,22 +52,22 @@ class Wakes:
         self._waking: dict[EndpointId, asyncio.Task[ComputeAddress]] = {}
 
     async def wake(self, endpoint_id: EndpointId) -> ComputeAddress:
-        """Where it accepts connections, as soon as it does."""
-        address = await self._find_address(await self._endpoint(endpoint_id))
+        """Return the address once the compute accepts connections."""
+        address = await self._find_address(await self._get_endpoint(endpoint_id))
         if address is None:
-            address = await asyncio.shield(self._shared(endpoint_id))
+            address = await asyncio.shield(self._shared_wake(endpoint_id))
         self._activity.mark_requested(endpoint_id)
         return address
 
     async def close(self) -> None:
-        """Whoever still waits asks the next control."""
+        """Cancel all wakes; the gateways repeat their requests to the next control process."""
         waking = list(self._waking.values())
         for task in waking:
             task.cancel()
         await asyncio.gather(*waking, return_exceptions=True)
 
-    def _shared(self, endpoint_id: EndpointId) -> asyncio.Task[ComputeAddress]:
-        """One for all who ask; it goes on when they leave."""
+    def _shared_wake(self, endpoint_id: EndpointId) -> asyncio.Task[ComputeAddress]:
+        """Return the one wake of an endpoint, which continues even if all requests for it are canceled."""
         waking = self._waking.get(endpoint_id)
         if waking is None:
             waking = self._waking[endpoint_id] = asyncio.create_task(self._wake(endpoint_id))
@@ -77,40 +77,40 @@ class Wakes:
     def _forget_task(self, endpoint_id: EndpointId, task: asyncio.Task[ComputeAddress]) -> None:
         del self._waking[endpoint_id]
         if not task.cancelled():
-            task.exception()  # whoever asked was told, and may have left
+            task.exception()  # marks it as retrieved: the requests may have been canceled
 
     async def _wake(self, endpoint_id: EndpointId) -> ComputeAddress:
-        began = clock.monotonic()
+        started_at = clock.monotonic()
         try:
             async with asyncio.timeout(self._seconds), self._admission.admit():
-                address = await self._until_awake(endpoint_id)
+                address = await self._wait_awake(endpoint_id)
         except TimeoutError:
             metrics.count_failed_wake()
             raise Busy(
                 f"The compute did not wake within {self._seconds:g} seconds: other work on it, on its branch or on the "
-                "machine takes long. Try again in a moment."
+                "machine takes too long. Try again in a moment."
             ) from None
         except PlatformError:
             metrics.count_failed_wake()
             raise
-        metrics.observe_wake(clock.monotonic() - began)
+        metrics.observe_wake(clock.monotonic() - started_at)
         return address
 
-    async def _until_awake(self, endpoint_id: EndpointId) -> ComputeAddress:
+    async def _wait_awake(self, endpoint_id: EndpointId) -> ComputeAddress:
         while True:
             ended = self._events.ended.next_event()
-            endpoint = await self._endpoint(endpoint_id)
+            endpoint = await self._get_endpoint(endpoint_id)
             if address := await self._find_address(endpoint):
                 return address
-            work = await self._start(endpoint)
-            if work.action is OperationAction.START_COMPUTE and work.endpoint_id == endpoint_id:
-                await self._until_started(work)
+            operation = await self._start(endpoint)
+            if operation.action is OperationAction.START_COMPUTE and operation.endpoint_id == endpoint_id:
+                await self._wait_started(operation)
                 if address := await self._engine.find_address(endpoint_id):
                     return address
             else:
                 await self._events.ended.wait(_POLL_SECONDS, ended)
 
-    async def _endpoint(self, endpoint_id: EndpointId) -> Endpoint:
+    async def _get_endpoint(self, endpoint_id: EndpointId) -> Endpoint:
         async with self._store.read() as rows:
             endpoint = await rows.endpoints.get_live(endpoint_id)
             if endpoint is None:
@@ -129,25 +129,27 @@ class Wakes:
         return await self._engine.find_address(endpoint.id)
 
     async def _start(self, endpoint: Endpoint) -> Operation:
-        """The operation that starts it, or the work that has to end before."""
-        wish = NewOperation(OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        """Return the operation that starts the compute, or one that must end first."""
+        new_operation = NewOperation(
+            OperationAction.START_COMPUTE, endpoint.project_id, endpoint.branch_id, endpoint.id
+        )
         async with self._store.transaction(durable=False) as rows:
-            obstacle = await find_conflict(rows, wish.lock)
-            if obstacle is not None:
-                if not obstacle.is_urgent:
-                    await rows.operations.mark_urgent(obstacle.id)
-                return obstacle
-            fresh = await rows.endpoints.get_live(endpoint.id)
-            if fresh is None:
+            conflict = await find_conflict(rows, new_operation.lock)
+            if conflict is not None:
+                if not conflict.is_urgent:
+                    await rows.operations.mark_urgent(conflict.id)
+                return conflict
+            current = await rows.endpoints.get_live(endpoint.id)
+            if current is None:
                 raise NotFound.resource("endpoint")
-            await rows.endpoints.save(request_state(fresh, EndpointState.ACTIVE, clock.now()))
-            line = await archival.plan_unarchive_by_id(rows, endpoint.project_id, endpoint.branch_id)
-            operations = await self._queue.enqueue(rows, [*line[-1:], wish], REQUEST_ID, is_urgent=True)
-            await self._queue.enqueue(rows, line[:-1], REQUEST_ID)  # nobody waits for its ancestors
+            await rows.endpoints.save(request_state(current, EndpointState.ACTIVE, clock.now()))
+            unarchive = await archival.plan_unarchive_by_id(rows, endpoint.project_id, endpoint.branch_id)
+            operations = await self._queue.enqueue(rows, [*unarchive[-1:], new_operation], REQUEST_ID, is_urgent=True)
+            await self._queue.enqueue(rows, unarchive[:-1], REQUEST_ID)  # the wake does not wait for its ancestors
         self._events.enqueued.notify()
         return operations[-1]
 
-    async def _until_started(self, operation: Operation) -> None:
+    async def _wait_started(self, operation: Operation) -> None:
         while True:
             ended = self._events.ended.next_event()
             async with self._store.read() as rows:

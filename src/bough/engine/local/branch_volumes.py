@@ -1,7 +1,7 @@
-"""Making a branch's volume: from the template, or from another branch as it is now.
+"""Creates the volume of a branch: from the template, or from another branch as it is now.
 
-A branch whose compute runs is copied as a backup is: between two statements, with the WAL that was
-written meanwhile. The compute goes on serving, and the copy recovers to one moment when it starts.
+A branch with a running compute is copied like a base backup, together with the WAL written meanwhile. The compute goes
+on serving, and the copy recovers to one point when it starts.
 """
 
 import asyncio
@@ -22,7 +22,8 @@ from bough.engine.local.templates import Templates
 from bough.engine.local.threads import NamedLocks, run_shielded
 from bough.engine.local.volumes.btrfs_commits import commit_continuously
 from bough.engine.local.volumes.folder import VolumeRecord
-from bough.engine.local.volumes.volumes import NewVolume, Volumes
+from bough.engine.local.volumes.new_volume import NewVolume
+from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError, Origin
 from bough.engine.spec import BranchSpec
 from bough.ids import ProjectId, VolumeId
@@ -44,17 +45,18 @@ class BranchVolumes:
         self._templates = templates
         self._running = running
         self._project_users = project_users
-        self._locks = locks  # of volumes: a parent that sleeps must not wake while it is copied
+        self._locks = locks  # of volumes: a stopped parent must not start while it is copied
 
     async def create(self, spec: BranchSpec, install: Install) -> Origin:
-        """The volume, which does not exist. After a failure nothing of it does."""
-        return await self._create(spec, install, lambda made: self.clone(made, spec.parent, install))
+        """Create the volume, which must not exist. A failure leaves nothing behind."""
+        return await self._create(spec, install, lambda new_volume: self.clone(new_volume, spec.parent, install))
 
     async def try_create_from_stopped(self, spec: BranchSpec, parent: VolumeId, install: Install) -> Origin | None:
-        """The same at a point of its parent's life after which nothing was written, because it sleeps; None when
-        something was, or when nobody knows.
+        """Create the volume at a point after which its stopped parent was not written to.
+
+        Returns None if the parent is running, or was or may have been written to after the point.
         """
-        record = await asyncio.to_thread(self._checked_parent, parent, install)
+        record = await asyncio.to_thread(self._check_parent, parent, install)
         async with self._locks.lock(parent):
             if await self._running.await_volume_sockets(parent) is not None:
                 return None
@@ -62,7 +64,9 @@ class BranchVolumes:
                 origins.is_unchanged_since, self._volumes.folder(parent).data, record, spec.point
             ):
                 return None
-            return await self._create(spec, install, lambda made: self._clone_stopped(made, parent, record, spec.point))
+            return await self._create(
+                spec, install, lambda new_volume: self._clone_stopped(new_volume, parent, record, spec.point)
+            )
 
     async def _create(
         self, spec: BranchSpec, install: Install, fill: Callable[[NewVolume], Awaitable[VolumeStart]]
@@ -72,24 +76,24 @@ class BranchVolumes:
             install=install.id,
             parent=spec.parent,
             is_replica=spec.is_replica,
-            begins_itself=spec.is_snapshot,
+            is_self_contained=spec.is_snapshot,
         )
         try:
             async with (
                 self._project_users.acquire(spec.project_id) as owner,
-                self._volumes.create(spec.volume_id, record, owner) as made,
+                self._volumes.create(spec.volume_id, record, owner) as new_volume,
             ):
-                begun = await fill(made)
-                await run_shielded(lambda: made.write_origin(begun.origin, begun.first_segment))
+                start = await fill(new_volume)
+                await run_shielded(lambda: new_volume.write_origin(start.origin, start.first_segment))
         except BaseException:
             await self._project_users.release_if_unused(spec.project_id)
             raise
-        return begun.origin
+        return start.origin
 
     async def clone(self, new_volume: NewVolume, parent: VolumeId | None, install: Install) -> VolumeStart:
         if parent is None:
             return await self._clone_template(new_volume, install)
-        record = await asyncio.to_thread(self._checked_parent, parent, install)
+        record = await asyncio.to_thread(self._check_parent, parent, install)
         async with self._locks.lock(parent):
             sockets = await self._running.await_volume_sockets(parent)
             if sockets is None:
@@ -98,103 +102,115 @@ class BranchVolumes:
                 return await self._clone_read_only(new_volume, parent, sockets)
         return await self._clone_running(new_volume, parent, sockets, install)
 
-    async def _clone_template(self, made: NewVolume, install: Install) -> VolumeStart:
+    async def _clone_template(self, new_volume: NewVolume, install: Install) -> VolumeStart:
         template = await run_shielded(lambda: self._templates.ensure(install))
-        found = await self._volumes.run_blocking(
-            lambda: _clone_whole(made, template, template / "pg_wal"), made.project_id
+        cloned = await self._volumes.run_blocking(
+            lambda: _clone_whole(new_volume, template, template / "pg_wal"), new_volume.project_id
         )
-        return VolumeStart(Origin(), found.reads_from, found.reads_from)
+        return VolumeStart(Origin(), cloned.recovery_segment, cloned.recovery_segment)
 
     async def _clone_stopped(
-        self, made: NewVolume, parent: VolumeId, record: VolumeRecord, point: Point = HEAD
+        self, new_volume: NewVolume, parent: VolumeId, record: VolumeRecord, point: Point = HEAD
     ) -> VolumeStart:
         data, source_wal = self._volumes.folder(parent).data, self._volumes.pg_wal_path(parent)
         await run_shielded(lambda: process.clean_up_after_crash(data, source_wal))
-        found = await self._volumes.run_blocking(lambda: _clone_whole(made, data, source_wal), made.project_id)
-        if found.control is None:
-            origin, first = origins.from_unopened_copy(record.origin), record.first_segment
+        cloned = await self._volumes.run_blocking(
+            lambda: _clone_whole(new_volume, data, source_wal), new_volume.project_id
+        )
+        if cloned.control is None:
+            origin, first_segment = origins.from_unopened_copy(record.origin), record.first_segment
         else:
-            origin = await asyncio.to_thread(origins.from_control_file, made.data, found.control)
-            first = found.reads_from
-        return VolumeStart(replace(origin, at=point.at or origin.at), found.reads_from, first)
+            origin = await asyncio.to_thread(origins.from_control_file, new_volume.data, cloned.control)
+            first_segment = cloned.recovery_segment
+        return VolumeStart(replace(origin, at=point.at or origin.at), cloned.recovery_segment, first_segment)
 
-    async def _clone_read_only(self, made: NewVolume, parent: VolumeId, sockets: Path) -> VolumeStart:
-        """After the one checkpoint that it has to make, none of its files changes any more."""
+    async def _clone_read_only(self, new_volume: NewVolume, parent: VolumeId, sockets: Path) -> VolumeStart:
+        """After one last checkpoint, no file of a read-only compute changes any more."""
         data, source_wal = self._volumes.folder(parent).data, self._volumes.pg_wal_path(parent)
-        async with session.open_session(sockets) as ours:
-            await ours.execute("checkpoint")
-            subscribes = await ours.has_subscriptions()
-        found = await self._volumes.run_blocking(lambda: _clone_whole(made, data, source_wal), made.project_id)
-        lsn = found.control.checkpoint if found.control else None
+        async with session.open_session(sockets) as connection:
+            await connection.execute("checkpoint")
+            has_subscriptions = await connection.has_subscriptions()
+        cloned = await self._volumes.run_blocking(
+            lambda: _clone_whole(new_volume, data, source_wal), new_volume.project_id
+        )
+        lsn = cloned.control.checkpoint if cloned.control else None
         return VolumeStart(
-            Origin(lsn=lsn, at=clock.now(), has_subscriptions=subscribes), found.reads_from, found.reads_from
+            Origin(lsn=lsn, at=clock.now(), has_subscriptions=has_subscriptions),
+            cloned.recovery_segment,
+            cloned.recovery_segment,
         )
 
-    async def _clone_running(self, made: NewVolume, parent: VolumeId, sockets: Path, install: Install) -> VolumeStart:
+    async def _clone_running(
+        self, new_volume: NewVolume, parent: VolumeId, sockets: Path, install: Install
+    ) -> VolumeStart:
         data, source_wal = self._volumes.folder(parent).data, self._volumes.pg_wal_path(parent)
-        async with session.open_session(sockets) as ours:
+        async with session.open_session(sockets) as connection:
             async with commit_continuously(data, source_wal):
-                first = await ours.start_backup(install.major)
-            await self._work(lambda: made.clone(data), made.project_id)
-            # Before and after: what comes or goes in between may be in the copy.
-            subscribed = await ours.has_subscriptions()
-            end = await ours.stop_backup(install.major)
-            origin = origins.from_backup(end, subscribes=subscribed or await ours.has_subscriptions())
-            # In the session: with it goes what keeps the segments.
-            await self._work(lambda: _add_backup(made, source_wal, first, end), made.project_id)
-        # With the backup its segment ended. What a server reads that recovers by a label it does not archive.
+                first = await connection.start_backup(install.major)
+            await self._run_blocking(lambda: new_volume.clone(data), new_volume.project_id)
+            # Read before and after: a subscription that is created or dropped meanwhile may be in the copy.
+            has_subscriptions = await connection.has_subscriptions()
+            end = await connection.stop_backup(install.major)
+            origin = origins.from_backup(
+                end, has_subscriptions=has_subscriptions or await connection.has_subscriptions()
+            )
+            # Within the session, which keeps the segments from being recycled.
+            await self._run_blocking(lambda: _add_backup(new_volume, source_wal, first, end), new_volume.project_id)
+        # The backup ended its segment. A server that recovers from a backup label does not archive what it reads.
         return VolumeStart(origin, first, wal.next_segment(end.last_segment))
 
-    async def _work(self, blocking: Callable[[], None], project: ProjectId) -> None:
-        """In a session, where an error of the disk would be taken for one of the session."""
+    async def _run_blocking(self, blocking: Callable[[], None], project: ProjectId) -> None:
+        """Translate disk errors here, because the session would report them as its own."""
         with translate_os_errors():
             await self._volumes.run_blocking(blocking, project)
 
-    def _checked_parent(self, parent: VolumeId, install: Install) -> VolumeRecord:
+    def _check_parent(self, parent: VolumeId, install: Install) -> VolumeRecord:
         record = self._volumes.folder(parent).read_record()
         if record is None:
             raise EngineError("The parent branch's volume does not exist.", transient=False)
-        if record.pending:
-            raise EngineError("The parent branch is still being made.")
+        if record.is_pending:
+            raise EngineError("The parent branch is still being recovered.")
         self._volumes.folder(parent).check_not_archived()
         if record.install != install.id:
             raise EngineError(
-                f"The parent branch was made by {record.install}, and a branch of it cannot use {install.id}.",
+                f"The parent branch was created with {record.install}, so a child branch cannot use {install.id}.",
                 transient=False,
             )
         return record
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What was found in a data folder that was cloned."""
+class _Clone:
+    """What a cloned data folder needs."""
 
-    control: ControlFile | None  # how the server ended; None when none has opened it yet
-    reads_from: str
+    control: ControlFile | None  # None if no server has opened the data folder yet
+    recovery_segment: str
 
 
-def _clone_whole(made: NewVolume, source: Path, source_wal: Path) -> _Found:
-    made.clone(source)
+def _clone_whole(new_volume: NewVolume, source: Path, source_wal: Path) -> _Clone:
+    new_volume.clone(source)
     label = backup_label.read_pending_label(source)
     if label is None:
-        control = made.clone_needed_wal(source_wal)
-        return _Found(control, control.first_segment)
-    return _Found(None, _hand_on_backup(made, source_wal, label))
+        control = new_volume.clone_needed_wal(source_wal)
+        return _Clone(control, control.first_segment)
+    return _Clone(None, _copy_pending_backup(new_volume, source_wal, label))
 
 
-def _hand_on_backup(made: NewVolume, source_wal: Path, label: str) -> str:
-    """The source is a copy itself, by which no server has recovered yet: so will its copy."""
+def _copy_pending_backup(new_volume: NewVolume, source_wal: Path, label: str) -> str:
+    """The source is itself a copy that no server has recovered yet, and so is its copy."""
     first = parse_first_segment(label)
     if first is None:
-        raise EngineError("The parent branch's backup label is broken.", transient=False)
-    made.clone_wal_from(source_wal, first)
-    made.write_file(LABEL_FILE, label)
+        raise EngineError("The parent branch's backup label cannot be parsed.", transient=False)
+    new_volume.clone_wal_from(source_wal, first)
+    new_volume.write_file(LABEL_FILE, label)
     return first
 
 
-def _add_backup(made: NewVolume, source_wal: Path, first: str, end: BackupEnd) -> None:
+def _add_backup(new_volume: NewVolume, source_wal: Path, first: str, end: BackupEnd) -> None:
     try:
-        made.clone_wal(source_wal, wal.segment_names(first, end.last_segment))
+        new_volume.clone_wal(source_wal, wal.segment_names(first, end.last_segment))
     except (FileNotFoundError, ValueError) as error:
-        raise EngineError("The parent branch writes faster than it can be copied: its WAL was recycled.") from error
-    made.write_file(LABEL_FILE, end.label)
+        raise EngineError(
+            "The parent branch's WAL was recycled during the copy, because it writes too fast: try again."
+        ) from error
+    new_volume.write_file(LABEL_FILE, end.label)

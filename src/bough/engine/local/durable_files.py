@@ -1,7 +1,6 @@
-"""Files that are whole or absent, whatever crashes, and makers that do not collide."""
+"""Writes files and folders so that they are complete or absent after any crash."""
 
 import ctypes
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +14,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o600, gid: int = -1, durable: bool = False) -> None:
-    """Replace the file in one move. Without `durable` a power cut may bring the old text back, or none."""
-    fresh = path.with_name(f".{path.name}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    """Replace the file by one rename. Without `durable`, it may be the old file, or empty, after a power cut."""
+    temporary = path.with_name(f".{path.name}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "w") as file:
         os.fchown(descriptor, -1, gid)
         os.fchmod(descriptor, mode)
@@ -25,29 +24,29 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o600, gid: int = -1,
         if durable:
             file.flush()
             os.fsync(descriptor)
-    fresh.rename(path)
+    temporary.rename(path)
     if durable:
         sync_folder(path.parent)
 
 
 def publish_folder(staged: Path, path: Path) -> None:
-    """A finished folder appears under its own name; what is in it must have been synced before."""
+    """Rename a complete folder to its final path. Its contents must be synced before."""
     staged.rename(path)
     sync_folder(path.parent)
 
 
 def sync_folder(path: Path) -> None:
-    """The names in it are on disk.
+    """Sync the names in a folder.
 
-    On btrfs with all the rest: what it notes for the sync of one folder it could not always read again after
-    a power cut, and then it cannot be mounted (seen with Linux 6.18).
+    On btrfs the whole file system is synced: after a power cut, btrfs could not always replay the log that it writes
+    for the sync of a single folder, and then it cannot be mounted (seen with Linux 6.18).
     """
-    with _opened(path) as descriptor:
+    with _open_folder(path) as descriptor:
         sync_folder_fd(descriptor)
 
 
 def sync_folder_fd(descriptor: int) -> None:
-    """The same, of an open one."""
+    """Sync the names in an open folder."""
     if is_btrfs(Path(f"/proc/self/fd/{descriptor}")):
         sync_filesystem_fd(descriptor)
     else:
@@ -55,49 +54,38 @@ def sync_folder_fd(descriptor: int) -> None:
 
 
 def sync_files(folder: Path) -> None:
-    """The files of one folder and the folder itself are on disk. The folder may be a tenant's, its name is ours."""
-    with _opened(folder) as here:
-        for entry in scan_entries(here):
+    """Sync the files of one folder and the folder itself. A tenant may own the folder, but its path is ours."""
+    with _open_folder(folder) as descriptor:
+        for entry in scan_entries(descriptor):
             if entry.is_file(follow_symlinks=False):
-                with open_regular_file(entry.name, here) as file:
+                with open_regular_file(entry.name, descriptor) as file:
                     os.fsync(file)
-        sync_folder_fd(here)
+        sync_folder_fd(descriptor)
 
 
 def sync_filesystem(path: Path) -> None:
-    """Everything written to the file system of `path` is on disk: one call for thousands of files."""
-    with _opened(path) as descriptor:
+    """Sync everything that was written to the file system of `path`: one call for thousands of files."""
+    with _open_folder(path) as descriptor:
         sync_filesystem_fd(descriptor)
 
 
 def sync_filesystem_fd(descriptor: int) -> None:
-    """The same, of an open file."""
+    """Sync the file system of an open file."""
     if _libc.syncfs(descriptor) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        error_number = ctypes.get_errno()
+        raise OSError(error_number, os.strerror(error_number))
 
 
 def is_btrfs(folder: Path) -> bool:
-    told = (ctypes.c_long * 64)()  # larger than any struct statfs, whose first word is the file system's kind
-    if _libc.statfs(os.fsencode(folder), ctypes.byref(told)) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(folder))
-    return told[0] == _BTRFS_MAGIC
+    buffer = (ctypes.c_long * 64)()  # larger than any struct statfs, whose first word is the type
+    if _libc.statfs(os.fsencode(folder), ctypes.byref(buffer)) != 0:
+        error_number = ctypes.get_errno()
+        raise OSError(error_number, os.strerror(error_number), str(folder))
+    return buffer[0] == _BTRFS_MAGIC
 
 
 @contextmanager
-def hold_file_lock(path: Path) -> Iterator[None]:
-    """One holder at a time, over threads and processes; a holder that dies lets go."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _open_folder(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield descriptor

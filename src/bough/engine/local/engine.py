@@ -1,4 +1,4 @@
-"""The engine of this machine: the port, made of the files beside it."""
+"""The engine of one machine: implements the engine port with the other modules of this package."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -8,6 +8,7 @@ from functools import partial
 
 from bough.config import Settings
 from bough.domain.catalog_change import CatalogChange, CreateRole, DeleteAllRows
+from bough.domain.gateway_protocol import ComputeAddress
 from bough.engine.local import free_space
 from bough.engine.local.branch_volumes import BranchVolumes
 from bough.engine.local.computes import changes, truncation
@@ -15,12 +16,12 @@ from bough.engine.local.computes.compute_log import InsufficientStandbySettings
 from bough.engine.local.computes.compute_sizes import ComputeSizes
 from bough.engine.local.computes.computes import Computes
 from bough.engine.local.computes.read_only import ReadOnlyComputes
+from bough.engine.local.computes.replication_slots import ReplicationSlots
 from bough.engine.local.computes.replication_status import ReplicationMonitor
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.computes.spare_assignment import is_spare
 from bough.engine.local.computes.temporary_computes import TemporaryComputes
 from bough.engine.local.folders import Folders
-from bough.engine.local.history.stats import measure_own_bytes
 from bough.engine.local.history.volume_history import VolumeHistory
 from bough.engine.local.inspection import LocalInspection
 from bough.engine.local.installs.catalog import InstallCatalog
@@ -34,6 +35,7 @@ from bough.engine.local.replicas import Replicas
 from bough.engine.local.templates import Templates
 from bough.engine.local.threads import NamedLocks, run_shielded
 from bough.engine.local.volume_packer import VolumePacker
+from bough.engine.local.volumes.disk_usage import measure_own_bytes
 from bough.engine.local.volumes.driver_choice import choose_driver
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.local.warm.pool import WarmPool
@@ -42,7 +44,6 @@ from bough.engine.port import (
     DEFAULT_CONTENTS_QUERY,
     BranchContents,
     Capabilities,
-    ComputeAddress,
     ComputeUsage,
     ContentsQuery,
     EngineError,
@@ -60,10 +61,10 @@ from bough.postgres.pg_hba import ROLE_PATTERNS_SINCE
 
 
 class LocalEngine:
-    """Call `prepare` first and `close` at the end; computes go on running.
+    """Call `prepare` first and `close` at the end; computes go on running afterwards.
 
-    Looking and suspending work without `prepare`, for a home that nobody serves. `spare_cu` is the
-    size of the computes in the warm pool; without it there is none.
+    Inspecting and suspending also work without `prepare`, for a home whose platform is not running. `spare_cu` is the
+    size of the computes in the warm pool; without it there is no pool.
     """
 
     def __init__(self, settings: Settings, *, spare_cu: float | None = None) -> None:
@@ -75,9 +76,9 @@ class LocalEngine:
         self._volumes = Volumes(self._folders.volumes, self._folders.wal_archives)
         self._templates = Templates(self._folders.templates, self._volumes)
         self._cgroups = cgroups.detect_cgroups(settings)
-        entrants = self._sandbox.socket_users
-        self._running = RunningComputes(self._folders, self._volumes, entrants, self._cgroups)
-        self._computes = Computes(self._running, self._folders, self._volumes, entrants, self._cgroups)
+        socket_users = self._sandbox.socket_users
+        self._running = RunningComputes(self._folders, self._volumes, socket_users, self._cgroups)
+        self._computes = Computes(self._running, self._folders, self._volumes, socket_users, self._cgroups)
         self._temporary = TemporaryComputes(self._computes, self._running)
         self._read_only_computes = ReadOnlyComputes(self._computes, self._running, self._temporary, self._volumes)
         self._sizes = ComputeSizes(self._running.runs, self._volumes, self._cgroups)
@@ -100,15 +101,17 @@ class LocalEngine:
             base_bytes=settings.history_base_bytes,
         )
         self._packer = VolumePacker(self._volumes, self._running, self._folders, floor=settings.free_space_floor)
+        slots = ReplicationSlots(self._folders, self._volumes)
         self._replicas = Replicas(
             self._branch_volumes,
             self._running,
             self._folders,
             self._volumes,
             self._locks,
-            check_free_space=self._check_new,
+            slots=slots,
+            check_free_space=self._check_can_create,
         )
-        self._replication_monitor = ReplicationMonitor(self._running, self._volumes, self._replicas.slots)
+        self._replication_monitor = ReplicationMonitor(self._running, self._volumes, slots)
         self._inspection = LocalInspection(
             self._running, self._replication_monitor, self._sizes, self._folders, self._volumes
         )
@@ -117,12 +120,12 @@ class LocalEngine:
             size=settings.warm_pool if spare_cu else 0,
             memory_share=settings.warm_memory_share,
             is_engine_busy=lambda: self._waiting > 0,
-            check_capacity=self._check_new,
+            check_capacity=self._check_can_create,
         )
-        self._waiting = 0  # callers that wait for a branch or a compute
+        self._waiting = 0  # requests for a branch or a compute that a user waits for
 
     async def prepare(self, progress: Progress = ignore_progress) -> None:
-        """Folders, installs and templates are there; what a crash left is tidied, what runs is adopted."""
+        """Ensure folders, installs and templates; remove what a crash left, and adopt running computes."""
         with translate_os_errors():
             await run_shielded(self._folders.ensure)
             driver = await run_shielded(lambda: choose_driver(self._settings.storage, self._folders.volumes))
@@ -133,14 +136,14 @@ class LocalEngine:
             await self._volumes.remove_leftovers()
             await self._running.adopt()
             await self._history.remove_leftovers()
-            wished = self._install_catalog.require_majors(self._settings.postgres_versions)
-            for install in wished:
+            installs = self._install_catalog.require_majors(self._settings.postgres_versions)
+            for install in installs:
                 await run_shielded(partial(self._templates.ensure, install, progress))
-            await self._warm.start(self._spare_config(wished[0]))
+            await self._warm.start(self._spare_config(installs[0]))
             await self._project_users.release_all_unused()
 
     async def stop_temporary(self) -> None:
-        """Computes that a control which was killed started for itself; `prepare` does it too."""
+        """Stop temporary computes that a killed control process left; `prepare` does so, too."""
         await self._running.stop_temporary()
 
     async def close(self) -> None:
@@ -159,15 +162,16 @@ class LocalEngine:
 
     async def ensure_branch(self, spec: BranchSpec) -> Origin:
         install = await self._install_catalog.require_install(spec.install)
-        door = self._exclusive_with_priority if spec.point.is_head else self._exclusive  # to go back may take minutes
-        async with door(spec.volume_id):
-            known = await asyncio.to_thread(self._volumes.folder(spec.volume_id).read_record)
-            if known is None or known.pending:
-                return await self._create_volume(spec, install, is_pending=known is not None)
-            return known.origin if known.parent is not None else await self._history.template_origin(install)
+        # A recovery may take minutes, so it does not hold up the warm pool.
+        lock = self._exclusive_with_priority if spec.point.is_head else self._exclusive
+        async with lock(spec.volume_id):
+            record = await asyncio.to_thread(self._volumes.folder(spec.volume_id).read_record)
+            if record is None or record.is_pending:
+                return await self._create_volume(spec, install, is_pending=record is not None)
+            return record.origin if record.parent is not None else await self._history.template_origin(install)
 
     async def _create_volume(self, spec: BranchSpec, install: Install, *, is_pending: bool) -> Origin:
-        await asyncio.to_thread(self._check_new)
+        await asyncio.to_thread(self._check_can_create)
         if is_pending:
             await self._history.drop_pending(spec.volume_id, spec.project_id)
         if spec.parent is not None and (not spec.point.is_head or await self._history.is_retired(spec.parent)):
@@ -188,8 +192,8 @@ class LocalEngine:
                     await changes.add_to_ident_map(change.name, folder, sockets, self._sandbox.socket_users)
                 return
             settings = truncation.TRUNCATION_SETTINGS if isinstance(change, DeleteAllRows) else None
-            async with self._temporary.start_on(spec, install, settings) as own:
-                await changes.apply_change(own, change, install.major)
+            async with self._temporary.start_on(spec, install, settings) as temporary:
+                await changes.apply_change(temporary, change, install.major)
 
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
         install = await self._install_catalog.require_install(spec.install)
@@ -203,23 +207,23 @@ class LocalEngine:
                 await self._replicas.sync_slots(spec)
             return readiness
 
-    async def _ensure_replica_running(self, spec: ComputeSpec, follow: PrimarySpec, install: Install) -> Readiness:
-        """What it needs it may find out only on the way: then once more with that."""
+    async def _ensure_replica_running(self, spec: ComputeSpec, primary: PrimarySpec, install: Install) -> Readiness:
+        """Retry once, because a standby may report only at its start which limits it needs."""
         with suppress(InsufficientStandbySettings):
-            return await self._computes.ensure_running(await self._replicas.prepare(spec, follow, install), install)
-        return await self._computes.ensure_running(await self._replicas.prepare(spec, follow, install), install)
+            return await self._computes.ensure_running(await self._replicas.prepare(spec, primary, install), install)
+        return await self._computes.ensure_running(await self._replicas.prepare(spec, primary, install), install)
 
     async def ensure_suspended(self, endpoint: EndpointId) -> None:
-        is_nobodys = False
-        if is_spare(endpoint):  # whoever stops these stops the platform
+        is_unassigned = False
+        if is_spare(endpoint):  # only a shutdown of the platform stops spares
             await self._warm.close()
-            is_nobodys = not await self._warm.is_assigned(endpoint)
+            is_unassigned = not await self._warm.is_assigned(endpoint)
         async with self._exclusive(endpoint):
-            await self._running.stop(endpoint, immediate=is_nobodys)
+            await self._running.stop(endpoint, immediate=is_unassigned)
 
     async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._exclusive(volume):
-            await self._check_unserved(volume)
+            await self._check_no_compute(volume)
             await self._history.drop_bases(project, volume)
             await self._replicas.drop_slot(volume)
             await self._volumes.ensure_absent(volume, project)
@@ -234,31 +238,31 @@ class LocalEngine:
             sockets = await self._running.await_volume_sockets(spec.volume_id)
             if sockets is not None:
                 return await self._inspection.read_contents_at(sockets, query)
-            seen = await self._history._contents_cache.pop(spec.volume_id)
-            if seen is not None and seen.is_complete_for(query):
-                return seen
-            async with self._temporary.start_on(spec, install) as own:
-                return await self._inspection.read_contents_at(own, query)
+            contents = await self._history.pop_contents(spec.volume_id)
+            if contents is not None and contents.is_complete_for(query):
+                return contents
+            async with self._temporary.start_on(spec, install) as temporary:
+                return await self._inspection.read_contents_at(temporary, query)
 
     async def read_wal_end(self, volume: VolumeId) -> str | None:
-        return await self._history._wal_end.read_wal_end(volume)
+        return await self._history.read_wal_end(volume)
 
     async def apply_retention(self, volume: VolumeId, since: datetime, *, take_bases: bool = True) -> HistoryStatus:
         with translate_os_errors():
             await asyncio.to_thread(self._folders.check_storage)
-            return await self._history._maintenance.apply_retention(volume, since, take_bases=take_bases)
+            return await self._history.apply_retention(volume, since, take_bases=take_bases)
 
     async def ensure_history_started(self, project: ProjectId, volume: VolumeId) -> HistoryStatus:
         async with self._exclusive(volume):
-            await self._check_unserved(volume)
+            await self._check_no_compute(volume)
         with translate_os_errors():
-            return await self._history._maintenance.start_history(volume)
+            return await self._history.start_history(volume)
 
     async def retire_volume(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._exclusive(volume):
-            await self._check_unserved(volume)
+            await self._check_no_compute(volume)
             await self._replicas.drop_slot(volume)
-            await self._history._retirement.retire(volume, project)
+            await self._history.retire(volume, project)
 
     async def ensure_packed(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._exclusive(volume):
@@ -269,11 +273,12 @@ class LocalEngine:
             await self._packer.unpack(volume)
 
     async def measure_volume(self, volume: VolumeId) -> int | None:
-        record = await asyncio.to_thread(self._volumes.folder(volume).read_record)
+        folder = self._volumes.folder(volume)
+        record = await asyncio.to_thread(folder.read_record)
         if record is None:
             return None
         with translate_os_errors():
-            return await self._volumes.run_blocking(lambda: measure_own_bytes(self._volumes, volume), record.project_id)
+            return await self._volumes.run_blocking(lambda: measure_own_bytes(folder), record.project_id)
 
     async def find_address(self, endpoint: EndpointId) -> ComputeAddress | None:
         sockets = await self._running.find_sockets(endpoint)
@@ -309,8 +314,8 @@ class LocalEngine:
     async def observe(self) -> Observation:
         return await self._inspection.observe()
 
-    async def _check_unserved(self, volume: VolumeId) -> None:
-        """No compute of an endpoint runs on it, and none of ours is left on it."""
+    async def _check_no_compute(self, volume: VolumeId) -> None:
+        """Check that no endpoint's compute runs on the volume, after stopping temporary ones."""
         await self._running.stop_unassigned(volume)
         if await self._running.has_compute(volume):
             raise EngineError("A compute still runs on the branch; suspend it first.")
@@ -319,14 +324,14 @@ class LocalEngine:
         cu = self._spare_cu or 0.25
         return SpareConfig(install=install, settings=build_compute_settings(cu, logical_replication=False), cu=cu)
 
-    def _check_new(self) -> None:
-        """Before anything new is made: the storage is there, and has room."""
+    def _check_can_create(self) -> None:
+        """Check before creating anything that the storage is mounted and has free space."""
         self._folders.check_storage()
         free_space.check_free_space(self._folders, self._settings.free_space_floor)
 
     @asynccontextmanager
     async def _exclusive(self, name: str) -> AsyncIterator[None]:
-        """One caller at a time for a name, and never without the storage: an absence there would be believed."""
+        """Lock the name, and check that the storage is mounted: without it every volume would seem absent."""
         async with self._locks.lock(name):
             with translate_os_errors():
                 await asyncio.to_thread(self._folders.check_storage)
@@ -334,7 +339,7 @@ class LocalEngine:
 
     @asynccontextmanager
     async def _exclusive_with_priority(self, name: str) -> AsyncIterator[None]:
-        """The same for a caller who waits to go on: the warm pool lets it pass."""
+        """Lock likewise for a request that a user waits for, to which the warm pool gives way."""
         self._waiting += 1
         try:
             async with self._exclusive(name):

@@ -1,7 +1,7 @@
-"""What the files of a folder say, kept in memory and read again only where something changed.
+"""An in-memory index of the files of a folder, which reads again only files that changed.
 
 Adding, replacing by a rename and removing a file all change the modification time of its folder, so one `stat` shows
-that nothing happened, whichever process would have done it. A restart rebuilds the index from the files.
+whether anything changed, in whichever process. A restart rebuilds the index from the files.
 """
 
 import os
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-_Mark = tuple[int, int]  # of a file or folder: inode and modification time
+FileVersion = tuple[int, int]  # inode and modification time, of a file or folder
 
-# A file system's clock advances in ticks of some milliseconds: a folder that changed in the same tick as it was read
-# may have changed once more since, with the same modification time.
+# The clock of a file system advances in ticks of some milliseconds: a folder that changed in the tick in which it was
+# read may have changed again since, with the same modification time.
 _TICK_NS = 50_000_000
 
 
@@ -23,97 +23,98 @@ class FolderVersion:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._mark: _Mark | None = None
-        self._next: _Mark | None = None
+        self._version: FileVersion | None = None
+        self._next: FileVersion | None = None
 
     def has_changed(self) -> bool:
-        """Ask before reading the folder, and call `settle` after it."""
+        """Call this before reading the folder, and `mark_read` afterwards."""
         before = time.time_ns()
-        now = read_version(self._folder)
-        if now is not None and now == self._mark:
+        current = read_version(self._folder)
+        if current is not None and current == self._version:
             return False
-        self._next = now if now is not None and before - now[1] > _TICK_NS else None
+        self._next = current if current is not None and before - current[1] > _TICK_NS else None
         return True
 
     def mark_read(self) -> None:
-        """The folder was read: nothing changed until its state is another than when it was asked for.
+        """Record that the folder was read in the state that `has_changed` saw.
 
-        A state so young that it could still change unseen is not trusted.
+        A state so recent that it could still change unnoticed is not trusted.
         """
-        self._mark = self._next
+        self._version = self._next
 
     def mark_written(self) -> None:
-        """The caller has just changed the folder, and knows what it changed."""
-        self._mark = read_version(self._folder)
+        """Record the caller's own change of the folder."""
+        self._version = read_version(self._folder)
 
 
 class FolderIndex(Generic[T]):
-    """Not for several threads at once: the owner holds a lock."""
+    """Not thread-safe: the owner holds a lock."""
 
     def __init__(self, folder: Path, read: Callable[[Path], T | None]) -> None:
         self._folder = folder
         self._read = read
-        self._state = FolderVersion(folder)
-        self._marks: dict[str, _Mark] = {}
+        self._folder_version = FolderVersion(folder)
+        self._versions: dict[str, FileVersion] = {}
         self._entries: dict[str, T] = {}
 
     @property
     def entries(self) -> Mapping[str, T]:
-        """By the file's name. Files that `read` makes nothing of are left out."""
+        """Entries by file name. Files for which `read` returns None are left out."""
         return self._entries
 
     def refresh(self) -> bool:
-        """Read the files that are new or were replaced; True when the folder may have changed."""
-        if not self._state.has_changed():
+        """Read files that are new or were replaced; returns False if the folder has not changed."""
+        if not self._folder_version.has_changed():
             return False
         present = dict(_files(self._folder))
-        for gone in self._marks.keys() - present.keys():
-            self._forget(gone)
-        for name, mark in present.items():
-            if self._marks.get(name) != mark:
-                self._set(name, mark, self._read(self._folder / name))
-        self._state.mark_read()
+        for removed in self._versions.keys() - present.keys():
+            self._remove(removed)
+        for name, version in present.items():
+            if self._versions.get(name) != version:
+                self._set(name, version, self._read(self._folder / name))
+        self._folder_version.mark_read()
         return True
 
     def put(self, name: str, value: T | None) -> None:
-        """The owner has just written this file, or removed it: None."""
-        mark = read_version(self._folder / name)
-        if value is None or mark is None:
-            self._forget(name)
+        """Record that the owner has written this file, or removed it: then `value` is None."""
+        version = read_version(self._folder / name)
+        if value is None or version is None:
+            self._remove(name)
         else:
-            self._set(name, mark, value)
-        self._state.mark_written()
+            self._set(name, version, value)
+        self._folder_version.mark_written()
 
-    def _set(self, name: str, mark: _Mark, value: T | None) -> None:
-        self._marks[name] = mark
+    def _set(self, name: str, version: FileVersion, value: T | None) -> None:
+        self._versions[name] = version
         if value is None:
             self._entries.pop(name, None)
         else:
             self._entries[name] = value
 
-    def _forget(self, name: str) -> None:
-        self._marks.pop(name, None)
+    def _remove(self, name: str) -> None:
+        self._versions.pop(name, None)
         self._entries.pop(name, None)
 
 
-def read_version(path: Path) -> _Mark | None:
+def read_version(path: Path) -> FileVersion | None:
+    """Return None if the file does not exist."""
     try:
-        seen = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return seen.st_ino, seen.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
-def _files(folder: Path) -> list[tuple[str, _Mark]]:
-    found = []
+def _files(folder: Path) -> list[tuple[str, FileVersion]]:
+    files = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 try:
-                    seen = entry.stat(follow_symlinks=False)
+                    status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
-                    continue  # it was replaced or removed meanwhile
-                found.append((entry.name, (seen.st_ino, seen.st_mtime_ns)))
+                    continue  # replaced or removed meanwhile
+                files.append((entry.name, (status.st_ino, status.st_mtime_ns)))
     except FileNotFoundError:
         return []
-    return found
+    return files

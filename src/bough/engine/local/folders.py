@@ -1,7 +1,7 @@
-"""Where the engine keeps things, and who may pass.
+"""The folders of the engine and their permissions.
 
-Computes run under other users when we are root, so every folder on the way to their files must
-be traversable, while only the leaves may be opened.
+As root, computes run under other users. Every folder on the path to their files must be traversable, but only the
+innermost may be readable.
 """
 
 import fcntl
@@ -16,10 +16,10 @@ from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.port import EngineError
 from bough.ids import EndpointId
 
-MAX_SOCKET_PATH_BYTES = 107  # bytes; the kernel's limit, and Postgres refuses to start over it
+MAX_SOCKET_PATH_BYTES = 107  # the kernel's limit, above which Postgres does not start
 SOCKET_NAME = ".s.PGSQL.5432"
 
-_GET_FLAGS, _SET_FLAGS, _TOP_FOLDER = 0x80086601, 0x40086602, 0x00020000  # linux/fs.h
+_GET_FLAGS, _SET_FLAGS, _TOPDIR_FLAG = 0x80086601, 0x40086602, 0x00020000  # linux/fs.h
 
 
 class Folders:
@@ -27,41 +27,41 @@ class Folders:
         self.home = settings.home
         self.cache = settings.cache
         self.sockets = settings.sockets
-        self.mount_namespace = MountNamespace.from_settings(settings)  # of computes
+        self.mount_namespace = MountNamespace.from_settings(settings)
         self.image = Image.load(settings.home)
-        place = self.image.mount_point if self.image else settings.home
-        self.volumes = place / "volumes"
-        self.templates = place / "templates"
-        # Postgres writes slowly where its WAL is on btrfs, so that is kept outside the image.
-        self.pg_wal = settings.home / "pg_wal" if self.image else None  # faster than in the image: ARCHITECTURE.md
-        self.wal_archives = settings.home / "wal"  # archived WAL, where `pg_wal` is too
-        self.spools = settings.home / "spool"  # WAL that is being replayed
+        root = self.image.mount_point if self.image else settings.home
+        self.volumes = root / "volumes"
+        self.templates = root / "templates"
+        # Postgres writes slowly with its WAL on btrfs, so WAL is kept outside the image.
+        self.pg_wal = settings.home / "pg_wal" if self.image else None
+        self.wal_archives = settings.home / "wal"  # on the same file system as `pg_wal`
+        self.spools = settings.home / "spool"  # WAL of recoveries
         self.runs = settings.home / "run"
         self.uids = settings.home / "uids"
         self.logs = settings.logs / "computes"
 
     def ensure(self) -> None:
-        passage = 0o711 if is_root() else 0o700
+        traversable_mode = 0o711 if is_root() else 0o700
         if is_root():
-            _ensure_folder(self.sockets.parent, passage)
+            _ensure_folder(self.sockets.parent, traversable_mode)
             _ensure_folder(self.sockets.parent / "uids", 0o700)
-        _ensure_folder(self.home, passage)
+        _ensure_folder(self.home, traversable_mode)
         self._ensure_storage()
         for folder in (self.volumes, self.templates, self.wal_archives, self.spools, self.sockets):
-            _ensure_folder(folder, passage)
+            _ensure_folder(folder, traversable_mode)
         if self.pg_wal is not None:
-            _ensure_folder(self.pg_wal, passage)
-        _spread(self.volumes)
+            _ensure_folder(self.pg_wal, traversable_mode)
+        _set_topdir_flag(self.volumes)
         for folder in (self.runs, self.uids, self.logs.parent, self.logs):
             _ensure_folder(folder, 0o700)
-        _check_ours(self.sockets)
+        _check_owner(self.sockets)
         if is_root():
-            _close(self.home / FILE_NAME)
-            for leaf in (self.home, self.cache, self.sockets):
-                check_traversable(leaf)
+            _make_private(self.home / FILE_NAME)
+            for path in (self.home, self.cache, self.sockets):
+                check_traversable(path)
 
     def _ensure_storage(self) -> None:
-        """First of all: a folder made where the image belongs would be a second, empty store."""
+        """Mount the image before anything else: a folder created at its mount point would pass for an empty store."""
         if self.image is None:
             return
         self.image.ensure_mounted()
@@ -70,7 +70,7 @@ class Folders:
             self.image = Image.load(self.home)
 
     def check_storage(self) -> None:
-        """The image may be unmounted under us at any time. Without one there is nothing to check."""
+        """Check that the image, if there is one, is still mounted."""
         if self.image is not None:
             self.image.check_mounted()
 
@@ -80,7 +80,7 @@ class Folders:
         return folder
 
     def replica_socket_folder(self, endpoint: EndpointId) -> Path:
-        """Where read replicas find the socket of the endpoint's compute; no endpoint's name has a dot."""
+        """Return where read replicas find the socket of the endpoint's compute; no endpoint id contains a dot."""
         return self.sockets / f"{endpoint}.side"
 
     def log_file(self, endpoint: EndpointId) -> Path:
@@ -88,50 +88,50 @@ class Folders:
 
 
 def check_socket_path(folder: Path) -> None:
-    """A socket in the folder has a path that Postgres takes."""
+    """Check that a socket in the folder has a path that Postgres accepts."""
     if len(os.fsencode(folder / SOCKET_NAME)) > MAX_SOCKET_PATH_BYTES:
         raise EngineError(
-            f"The socket folder {folder} is longer than Postgres allows: set XDG_RUNTIME_DIR or TMPDIR "
+            f"The path of the socket folder {folder} is longer than Postgres allows: set XDG_RUNTIME_DIR or TMPDIR "
             "to a shorter path and restart.",
             transient=False,
         )
 
 
 def check_traversable(path: Path) -> None:
-    """Name the folder that computes, which run under other users, could not pass."""
+    """Raise an error that names the folder which the users of computes cannot traverse."""
     for folder in reversed([path, *path.parents]):
         if folder.exists() and not folder.stat().st_mode & stat.S_IXOTH:
             raise EngineError(
-                f"Computes run under users of their own and cannot pass {folder}: run `chmod o+x {folder}`, "
-                f"or choose another place than {path}.",
+                f"Computes run under separate users, which cannot traverse {folder}: run `chmod o+x {folder}`, "
+                f"or choose another folder than {path}.",
                 transient=False,
             )
 
 
-def _close(file: Path) -> None:
-    """Settings may hold a password, and everyone can pass the home."""
+def _make_private(file: Path) -> None:
+    """The settings may contain a password, and the home is traversable for all users."""
     if file.exists():
         file.chmod(stat.S_IMODE(file.stat().st_mode) & 0o700)
 
 
-def _check_ours(path: Path) -> None:
-    """A temporary folder's name can be guessed, and taken by somebody before us."""
-    seen = path.lstat()
-    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
-        raise EngineError(f"The socket folder {path} belongs to somebody else: remove it.", transient=False)
+def _check_owner(path: Path) -> None:
+    """The name of a temporary folder is predictable, so another user may have created it."""
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise EngineError(f"The socket folder {path} belongs to another user: remove it.", transient=False)
 
 
-def _spread(folder: Path) -> None:
-    """Tell ext4 that what is inside are trees of their own, to be laid out apart.
+def _set_topdir_flag(folder: Path) -> None:
+    """Make ext4 place the folders in this one far apart.
 
-    Otherwise it looks for room among the files just deleted, and a clone takes several times as long.
-    Other file systems do not know the flag, and need none.
+    Otherwise it looks for free blocks among recently deleted files, and a clone takes several times as long. Other file
+    systems do not know the flag and do not need it.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         flags = array("i", [0])
         fcntl.ioctl(descriptor, _GET_FLAGS, flags)
-        flags[0] |= _TOP_FOLDER
+        flags[0] |= _TOPDIR_FLAG
         fcntl.ioctl(descriptor, _SET_FLAGS, flags)
     except OSError:
         return
@@ -146,6 +146,6 @@ def _ensure_folder(path: Path, mode: int) -> None:
             path.chmod(mode)
     except OSError as error:
         raise EngineError(
-            f"The folder {path} cannot be made or used: {error.strerror}. Mend that, or choose another home.",
+            f"The folder {path} cannot be created or used: {error.strerror}. Fix that, or choose another home.",
             transient=False,
         ) from error

@@ -1,4 +1,4 @@
-"""The floor of free space: below it nothing new is made, so that what runs can go on writing."""
+"""Checks the free space: below a floor nothing new is created, so that running computes can go on writing."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from bough.engine.port import EngineError
 
 
 def explain_rejection(folders: Folders, floor: int) -> str | None:
-    """Why nothing new can be made now, for somebody who would rather know before asking for it."""
+    """Return why nothing new can be created now; None if it can."""
     try:
         with translate_os_errors():
             folders.check_storage()
@@ -22,37 +22,37 @@ def explain_rejection(folders: Folders, floor: int) -> str | None:
 
 
 def check_free_space(folders: Folders, floor: int) -> None:
-    if sentence := explain_shortage(folders, floor):
-        raise EngineError(sentence, transient=False)
+    if shortage := explain_shortage(folders, floor):
+        raise EngineError(shortage, transient=False)
 
 
 def explain_shortage(folders: Folders, floor: int) -> str | None:
-    """Which file system has less free space than the floor, in a sentence; None when all have enough."""
-    for what, folder in _places(folders):
+    """Return a sentence that names the file system with less free space than the floor; None if all have enough."""
+    for name, folder in _file_systems(folders):
         try:
             free = shutil.disk_usage(folder).free
-        except FileNotFoundError:  # not there yet, or the image is not: no shortage of space, whatever it is
+        except FileNotFoundError:  # not created yet, or the image is not mounted
             continue
         if free < floor:
             return (
-                f"{what} has {_megabytes(free)} of free space, less than free_space_floor "
-                f"({_megabytes(floor)}), so nothing new is made: free some space."
+                f"{name} has {_megabytes(free)} of free space, less than free_space_floor "
+                f"({_megabytes(floor)}), so nothing new is created: free some space."
             )
     return None
 
 
 def measure_space(folders: Folders) -> tuple[int, int]:
-    """Free bytes and all bytes where volumes are kept, or will be."""
-    seen = os.statvfs(folders.volumes if folders.volumes.exists() else folders.home)
-    return seen.f_bavail * seen.f_frsize, seen.f_blocks * seen.f_frsize
+    """Return the free and total bytes of the file system of the volumes."""
+    status = os.statvfs(folders.volumes if folders.volumes.exists() else folders.home)
+    return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
 
 
-def _places(folders: Folders) -> Iterator[tuple[str, Path]]:
-    """Every file system that computes write to."""
+def _file_systems(folders: Folders) -> Iterator[tuple[str, Path]]:
+    """Yield every file system that computes write to, with a name for messages."""
     image = folders.image
     if image is not None:
         yield f"The storage image {image.file}", folders.volumes
-        if image.thin:  # what it has not taken yet, others may take
+        if image.thin:  # other files may take the space that it has not used yet
             yield f"The disk under the thin storage image {image.file}", image.file.parent
     if folders.pg_wal is not None:
         yield f"The disk of {folders.pg_wal}", folders.pg_wal

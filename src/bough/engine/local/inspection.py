@@ -1,4 +1,4 @@
-"""What can be seen of computes that run, and of the machine, without changing anything."""
+"""Inspects running computes and the machine without changing anything."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,15 +19,15 @@ from bough.engine.port import BranchContents, ComputeUsage, ContentsQuery, Engin
 from bough.ids import EndpointId
 from bough.postgres import storage
 
-_MEASURING_SECONDS = 5.0
-_SILENT_SECONDS = 60.0  # one that did not answer would hold up the others again
-_EMPTY_BYTES = 32 * 1024**2  # what an empty Postgres has on disk, roughly
+_STORAGE_TIMEOUT_SECONDS = 5.0
+_BACKOFF_SECONDS = 60.0  # an unresponsive compute delays the measurement of all others
+_EMPTY_BYTES = 32 * 1024**2  # roughly the size of an empty data folder
 
 logger = log.get_logger(component="engine")
 
 
 class LocalInspection:
-    """Of a compute that does not run there is nothing to see: None, or not busy."""
+    """For a compute that is not running, the methods return None or False."""
 
     def __init__(
         self,
@@ -42,16 +42,16 @@ class LocalInspection:
         self._sizes = sizes
         self._folders = folders
         self._volumes = volumes
-        self._unresponsive: dict[EndpointId, float] = {}  # until when they are not asked what they store
+        self._unresponsive: dict[EndpointId, float] = {}  # until when storage is measured by files
 
     async def measure_usage(self, endpoint: EndpointId) -> ComputeUsage | None:
         sockets = await self._running.find_sockets(endpoint)
         if sockets is None:
             return None
-        async with session.open_session(sockets, limits=session.MEASUREMENT_LIMITS) as ours:
-            logical_bytes, position = await ours.read_logical_bytes(), await ours.read_position()
-        # In this order: when it is restarted in between, what the new run took is less than what is known of the old.
-        # The other way round all that the old one took would count again, as the new one's.
+        async with session.open_session(sockets, limits=session.MEASUREMENT_LIMITS) as connection:
+            logical_bytes, position = await connection.read_logical_bytes(), await connection.read_position()
+        # After the session: if the compute restarts in between, the CPU seconds are those of the new run, which are
+        # fewer. In the other order, those of the old run would be counted again for the new one.
         vitals = await self._running.measure_processes(endpoint)
         if vitals is None:
             return None
@@ -78,51 +78,51 @@ class LocalInspection:
             return await self._measure_files(endpoint)
         try:
             async with (
-                asyncio.timeout(_MEASURING_SECONDS),
-                session.open_session(sockets, limits=session.MEASUREMENT_LIMITS) as ours,
+                asyncio.timeout(_STORAGE_TIMEOUT_SECONDS),
+                session.open_session(sockets, limits=session.MEASUREMENT_LIMITS) as connection,
             ):
-                stored, is_open = await ours.measure_storage()
-        except (EngineError, TimeoutError) as error:  # as when a tenant locks a catalog
-            logger.warning("storage_not_asked", endpoint_id=endpoint, reason=str(error))
+                usage, is_public = await connection.measure_storage()
+        except (EngineError, TimeoutError) as error:  # for example because a tenant locked a catalog
+            logger.warning("storage_query_failed", endpoint_id=endpoint, reason=str(error))
             self._back_off(endpoint)
             return await self._measure_files(endpoint)
-        if is_open:  # its template was made by a version that let tenants in
+        if is_public:  # a version that granted access to tenants created its template
             with suppress(EngineError):
-                async with session.open_session(sockets) as ours:
-                    await ours.execute(*storage.REVOKE_PUBLIC)
-        return stored
+                async with session.open_session(sockets) as connection:
+                    await connection.execute(*storage.REVOKE_PUBLIC)
+        return usage
 
     def _back_off(self, endpoint: EndpointId) -> None:
         now = clock.monotonic()
-        self._unresponsive = {each: until for each, until in self._unresponsive.items() if until > now}
-        self._unresponsive[endpoint] = now + _SILENT_SECONDS
+        self._unresponsive = {endpoint_id: until for endpoint_id, until in self._unresponsive.items() if until > now}
+        self._unresponsive[endpoint] = now + _BACKOFF_SECONDS
 
     async def _measure_files(self, endpoint: EndpointId) -> StorageUsage | None:
-        """By its files, when its server does not answer."""
+        """Measure the files of a compute that does not answer."""
         run = await asyncio.to_thread(self._running.runs.get, endpoint)
         if run is None:
             return None
-        found = await asyncio.to_thread(measure_footprint, self._volumes.folder(run.volume_id).data)
-        return StorageUsage(used_bytes=max(0, found - _EMPTY_BYTES), temp_file_limit_bytes=None)
+        footprint = await asyncio.to_thread(measure_footprint, self._volumes.folder(run.volume_id).data)
+        return StorageUsage(used_bytes=max(0, footprint - _EMPTY_BYTES), temp_file_limit_bytes=None)
 
     async def read_contents(self, endpoint: EndpointId, query: ContentsQuery) -> BranchContents | None:
         sockets = await self._running.find_sockets(endpoint)
         if sockets is None:
             return None
-        async with session.open_session(sockets, limits=session.INSPECTION_LIMITS) as ours:
-            return await ours.read_contents(query)
+        async with session.open_session(sockets, limits=session.INSPECTION_LIMITS) as connection:
+            return await connection.read_contents(query)
 
     async def read_contents_at(self, sockets: Path, query: ContentsQuery) -> BranchContents:
-        """The same of the compute that listens there. Somebody waits for it, so it is waited for."""
-        async with session.open_session(sockets) as ours:
-            return await ours.read_contents(query)
+        """Read the contents of the compute with these sockets, without a short timeout: a caller waits for it."""
+        async with session.open_session(sockets) as connection:
+            return await connection.read_contents(query)
 
     async def is_busy(self, endpoint: EndpointId) -> bool:
         sockets = await self._running.find_sockets(endpoint)
         if sockets is None:
             return False
-        async with session.open_session(sockets, limits=session.INSPECTION_LIMITS) as ours:
-            return await ours.is_busy()
+        async with session.open_session(sockets, limits=session.INSPECTION_LIMITS) as connection:
+            return await connection.is_busy()
 
     async def observe(self) -> Observation:
         await asyncio.to_thread(self._folders.check_storage)

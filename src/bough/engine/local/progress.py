@@ -1,4 +1,4 @@
-"""How slow work tells where it stands: a stage in words, and how much of it is done."""
+"""The callback by which slow work reports its progress: a stage, and how much of it is done."""
 
 from collections.abc import Callable
 
@@ -6,4 +6,4 @@ Progress = Callable[[str, int, int], None]
 
 
 def ignore_progress(_stage: str, _done: int, _total: int) -> None:
-    """For callers without a screen."""
+    """For callers that show no progress."""

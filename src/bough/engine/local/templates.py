@@ -1,11 +1,11 @@
-"""One template data folder an install: initdb once, then every new project is a clone of it."""
+"""Template data folders, one per install: initdb runs once, and every new project is a clone."""
 
 import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from bough.engine.local.durable_files import hold_file_lock
+from bough.engine.local.file_lock import hold_file_lock
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.isolation import launcher
 from bough.engine.local.isolation.sandbox import Identity, current_identity, find_initdb_identity
@@ -18,75 +18,77 @@ from bough.postgres import MAINTENANCE_DATABASE, template
 from bough.postgres.clone_filter import MAP_FORK_SUFFIXES
 from bough.postgres.wal import SEGMENT_MB
 
-_MAKING_SECONDS = 300
+_TIMEOUT_SECONDS = 300
 
 
 class Templates:
     def __init__(self, root: Path, volumes: Volumes) -> None:
         self._root = root
-        self._volumes = volumes  # a template is made as volumes are, so that they can be cloned from it
+        self._volumes = volumes  # its driver creates the template, so that volumes can be clones of it
 
     def path(self, install: str) -> Path:
-        """Where the template of an install is, if it was made."""
+        """Return the path of the template of an install, which need not exist."""
         return self._root / install
 
     def ensure(self, install: Install, progress: Progress = ignore_progress) -> Path:
-        """The data folder to clone. Two makers of the same one wait for each other."""
-        place = self.path(install.id)
-        if place.exists():
-            return place
+        """Return the data folder to clone. Concurrent callers wait for each other."""
+        path = self.path(install.id)
+        if path.exists():
+            return path
         with hold_file_lock(self._root / f"{install.id}.lock"):
-            if not place.exists():
+            if not path.exists():
                 progress(f"preparing Postgres {install.major}", 0, 1)
                 driver = self._volumes.driver
-                with create_atomically(place, driver) as making:
-                    driver.make_folder(making)
-                    _make(install, making)
+                with create_atomically(path, driver) as staged:
+                    driver.make_folder(staged)
+                    _create(install, staged)
                 progress(f"preparing Postgres {install.major}", 1, 1)
-        return place
+        return path
 
 
-def _make(install: Install, folder: Path) -> None:
-    maker = find_initdb_identity()
-    os.chown(folder, maker.uid, maker.gid)
+def _create(install: Install, folder: Path) -> None:
+    user = find_initdb_identity()
+    os.chown(folder, user.uid, user.gid)
     arguments = template.initdb_arguments(install.major)
-    _run([install.program_path("initdb"), "--pgdata", str(folder), *arguments], maker, "", install)
-    _run(_single_user(install, folder), maker, _script(install.major), install)
+    _run([install.program_path("initdb"), "--pgdata", str(folder), *arguments], user, "", install)
+    _run(_single_user(install, folder), user, _script(install.major), install)
     (folder / "postmaster.opts").unlink(missing_ok=True)
-    _drop_maps(folder)
-    if not maker.is_current_user:
+    _remove_maps(folder)
+    if not user.is_current_user:
         chown_tree(folder, current_identity())
 
 
-def _drop_maps(folder: Path) -> None:
-    """A quarter of the files of an empty Postgres, and every clone pays for each file."""
+def _remove_maps(folder: Path) -> None:
+    """The maps are a quarter of the files of an empty Postgres, and every file makes a clone slower."""
     for path in [*folder.glob("base/*/*"), *folder.glob("global/*")]:
         if path.name.endswith(MAP_FORK_SUFFIXES):
             path.unlink()
 
 
 def _single_user(install: Install, folder: Path) -> list[str]:
-    """A server without sockets or helpers, that reads statements and ends with a checkpoint.
+    """Return the command of a single-user server, which reads statements and ends with a checkpoint.
 
-    The WAL is kept to two segments here too, for every clone carries what the template has.
+    WAL is limited to two segments, because every clone contains that of the template.
     """
     options = ["-c", "exit_on_error=on", "-c", f"min_wal_size={2 * SEGMENT_MB}MB", "-c", "search_path=pg_catalog"]
     return [install.program_path("postgres"), "--single", "-D", str(folder), *options, MAINTENANCE_DATABASE]
 
 
 def _script(major: int) -> str:
-    """Single-user mode takes one statement a line."""
+    """Single-user mode reads one statement per line."""
     return "".join(f"{statement}\n" for statement in template.setup_statements(major))
 
 
-def _run(command: list[str], identity: Identity, given: str, install: Install) -> None:
+def _run(command: list[str], identity: Identity, stdin: str, install: Install) -> None:
     streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with launcher.spawn(command, identity, **streams) as process:
         try:
-            output, _ = process.communicate(given.encode(), timeout=_MAKING_SECONDS)
+            output, _ = process.communicate(stdin.encode(), timeout=_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            raise EngineError(f"Postgres {install.major} took too long to prepare: the machine is too busy.") from None
+            raise EngineError(
+                f"Postgres {install.major} took too long to prepare: the machine is overloaded."
+            ) from None
     if process.returncode != 0:
         lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
         raise EngineError(

@@ -1,7 +1,7 @@
 """Opens, reads, lists and writes files in folders that a tenant can write.
 
-The tenant may put a link, a pipe, a folder or a huge file in the place of anything, at any moment. So names are looked
-up in open folders, no link is followed, only regular files are read, and each read and each list has a limit.
+The tenant may replace anything by a link, a pipe, a folder or a huge file at any moment. So names are looked up in open
+folders, no link is followed, only regular files are read, and every read and every listing has a limit.
 """
 
 import errno
@@ -12,24 +12,25 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
-MAX_FILE_BYTES = 1024**3  # that Postgres makes; a larger file is none of its
-MAX_DEPTH = 32  # folders in one another; Postgres has five, and each level costs open files
-MAX_TREE_ENTRIES = 1_000_000  # in one tree
-MAX_FOLDER_ENTRIES = 400_000  # in one folder, where the list is kept in memory: the WAL of 1.5 TB
+MAX_FILE_BYTES = 1024**3  # Postgres never creates a larger file
+MAX_DEPTH = 32  # of nested folders; Postgres nests five deep, and each level keeps a file open
+MAX_TREE_ENTRIES = 1_000_000
+MAX_FOLDER_ENTRIES = 400_000  # of one folder, when the list is kept in memory: 1.5 TB of WAL
+BLOCK_BYTES = 512  # the unit of st_blocks
 
-_OUR_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-FOLDER_FLAGS = _OUR_FOLDER | os.O_NOFOLLOW
+_OWN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FOLDER_FLAGS = _OWN_FOLDER_FLAGS | os.O_NOFOLLOW
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_LONGEST_SHOWN = 80  # characters of a name in a sentence
-# A link or another kind of file stands where a file or a folder is looked up.
-_OF_ANOTHER_KIND = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENODEV, errno.ENOTEMPTY)
+_MAX_SHOWN_CHARACTERS = 80  # of a name in a message
+# Errors of a lookup that finds a link or a file of another type.
+_WRONG_TYPE_ERRORS = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENODEV, errno.ENOTEMPTY)
 
-FolderRef = Path | int  # a folder whose own name no tenant can change, or an open one
+FolderRef = Path | int  # the path of a folder that no tenant can replace, or an open folder
 
 
 class TenantFileError(OSError):
-    """What a tenant put into a folder is not what Postgres makes. Another try finds the same."""
+    """A file of a tenant is not what Postgres creates. A retry finds the same."""
 
     def __init__(self, message: str, error_number: int = errno.EPERM) -> None:
         super().__init__(error_number, message)
@@ -40,29 +41,29 @@ class TenantFileError(OSError):
 
 
 class CopyTimeout(TenantFileError):
-    """A copy did not end in time."""
+    """A copy took too long."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"The branch's files cannot be used: a copy takes longer than {seconds / 3600:g} hours.")
+        super().__init__(f"The branch's files cannot be used: copying them takes longer than {seconds / 3600:g} hours.")
 
 
 class TooManyEntries(TenantFileError):
-    """A folder or a tree has more than we go through."""
+    """A folder or a tree has more entries than the limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The branch's files cannot be used: there are more than {limit}.", errno.EMLINK)
 
 
 def printable_name(name: str) -> str:
-    """A tenant's name for a sentence: short, and without characters that a terminal obeys."""
+    """Return a tenant's file name for a message: short, and without control characters."""
     text = ascii(name)[1:-1]
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."
 
 
 @contextmanager
 def open_folder(path: Path | str, within: int | None = None) -> Iterator[int]:
-    """A folder of ours, or the one of that relative path within an open folder, where no part may be a link."""
-    descriptor = os.open(path, _OUR_FOLDER) if within is None else _opened(within, str(path), FOLDER_FLAGS)
+    """Open a folder of ours, or a relative path within an open folder, no part of which may be a link."""
+    descriptor = os.open(path, _OWN_FOLDER_FLAGS) if within is None else _open_path(within, str(path), FOLDER_FLAGS)
     try:
         yield descriptor
     finally:
@@ -71,14 +72,14 @@ def open_folder(path: Path | str, within: int | None = None) -> Iterator[int]:
 
 @contextmanager
 def open_tenant_folder(path: Path) -> Iterator[int]:
-    """A folder whose name a tenant may have changed into a link, in a folder that is ours or may not be a link."""
-    with open_folder(path.parent) as above, open_folder(path.name, above) as here:
-        yield here
+    """Open a folder that a tenant may have replaced by a link. Its parent folder is ours, or may not be a link."""
+    with open_folder(path.parent) as parent, open_folder(path.name, parent) as descriptor:
+        yield descriptor
 
 
 @contextmanager
 def open_regular_file(name: str, within: FolderRef) -> Iterator[int]:
-    """The regular file of that relative path."""
+    """Open the regular file with that relative path."""
     descriptor = open_file_descriptor(name, within)
     try:
         yield descriptor
@@ -87,7 +88,7 @@ def open_regular_file(name: str, within: FolderRef) -> Iterator[int]:
 
 
 def open_file_descriptor(name: str, within: FolderRef) -> int:
-    descriptor = _opened(within, name, READ_FLAGS)
+    descriptor = _open_path(within, name, READ_FLAGS)
     try:
         check_regular_file(os.fstat(descriptor), name)
     except BaseException:
@@ -96,21 +97,20 @@ def open_file_descriptor(name: str, within: FolderRef) -> int:
     return descriptor
 
 
-def check_regular_file(seen: os.stat_result, name: str, limit: int | None = None) -> None:
-    if not stat.S_ISREG(seen.st_mode):
+def check_regular_file(status: os.stat_result, name: str, limit: int | None = None) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise TenantFileError(f"The branch's files cannot be used: {printable_name(name)} is not a regular file.")
-    if limit is not None and seen.st_size > limit:
+    if limit is not None and status.st_size > limit:
         raise TenantFileError(
-            f"The branch's files cannot be used: {printable_name(name)} has {seen.st_size} bytes, more than "
-            f"the {limit} "
-            "that Postgres gives it.",
+            f"The branch's files cannot be used: {printable_name(name)} has {status.st_size} bytes, more than "
+            f"the {limit} that Postgres writes.",
             errno.EFBIG,
         )
 
 
 def read_file(name: str, within: FolderRef, limit: int) -> bytes:
-    """All of a file that has at most `limit` bytes."""
-    file = _opened(within, name, READ_FLAGS)
+    """Read all of a file that has at most `limit` bytes."""
+    file = _open_path(within, name, READ_FLAGS)
     try:
         check_regular_file(os.fstat(file), name, limit)
         return _read(file, limit)
@@ -119,18 +119,18 @@ def read_file(name: str, within: FolderRef, limit: int) -> bytes:
 
 
 def read_head(name: str, within: FolderRef, count: int) -> bytes:
-    """At most so many bytes of a file of any length."""
+    """Read at most `count` bytes of a file of any length."""
     with open_regular_file(name, within) as file:
         return _read(file, count)
 
 
 def stat_file(name: str, within: FolderRef) -> os.stat_result:
-    """Of whatever has that relative path; a link is not followed."""
-    above, _, last = name.rpartition("/")
-    if not above:
+    """Return the status of the relative path; a link is not followed."""
+    parent, _, last = name.rpartition("/")
+    if not parent:
         path, folder = _at(within, last)
         return os.stat(path, dir_fd=folder, follow_symlinks=False)
-    descriptor = _opened(within, above, FOLDER_FLAGS)
+    descriptor = _open_path(within, parent, FOLDER_FLAGS)
     try:
         return os.stat(last, dir_fd=descriptor, follow_symlinks=False)
     finally:
@@ -138,7 +138,7 @@ def stat_file(name: str, within: FolderRef) -> os.stat_result:
 
 
 def entry_exists(name: str, within: FolderRef) -> bool:
-    """Whether anything has that relative path, if only a link."""
+    """Whether the relative path exists, be it as a link."""
     try:
         stat_file(name, within)
     except (FileNotFoundError, TenantFileError):
@@ -147,34 +147,32 @@ def entry_exists(name: str, within: FolderRef) -> bool:
 
 
 def scan_entries(folder: int, limit: int = MAX_TREE_ENTRIES) -> Iterator[os.DirEntry[str]]:
-    """What is in an open folder, one after the other. A TenantFileError when there is more than the limit."""
-    with os.scandir(folder) as found:
-        for count, entry in enumerate(found):
+    """Yield the entries of an open folder. Raises TooManyEntries above the limit."""
+    with os.scandir(folder) as entries:
+        for count, entry in enumerate(entries):
             if count == limit:
                 raise TooManyEntries(limit)
             yield entry
 
 
 def list_names(folder: int, limit: int = MAX_FOLDER_ENTRIES) -> list[str]:
-    with os.scandir(folder) as found:
-        listed = [entry.name for entry in islice(found, limit + 1)]
-    if len(listed) > limit:
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in islice(entries, limit + 1)]
+    if len(names) > limit:
         raise TooManyEntries(limit)
-    return listed
+    return names
 
 
 def check_depth(depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise TenantFileError(
-            f"The branch's files cannot be used: a data folder does not nest {depth} deep.", errno.ELOOP
-        )
+        raise TenantFileError(f"The branch's files cannot be used: its folders are nested {depth} deep.", errno.ELOOP)
 
 
 def write_file(name: str, within: FolderRef, content: bytes, owner: tuple[int, int] | None = None) -> None:
-    """The file of that name, in the folder itself, is replaced in one move and given to the owner (uid and gid)."""
-    fresh = f".{name}.new"
-    unlink(fresh, within)
-    path, folder = _at(within, fresh)
+    """Replace the file of that name by one rename, and give it to the owner (uid and gid)."""
+    temporary = f".{name}.new"
+    unlink(temporary, within)
+    path, folder = _at(within, temporary)
     descriptor = os.open(path, CREATE_FLAGS, 0o600, dir_fd=folder)
     try:
         if owner is not None:
@@ -182,11 +180,11 @@ def write_file(name: str, within: FolderRef, content: bytes, owner: tuple[int, i
         _write(descriptor, content)
     finally:
         os.close(descriptor)
-    rename(fresh, name, within)
+    rename(temporary, name, within)
 
 
 def create_file(name: str, within: FolderRef, owner: tuple[int, int] | None = None) -> None:
-    """An empty file; whatever has the name already stays."""
+    """Create an empty file; an existing entry of that name stays."""
     path, folder = _at(within, name)
     with suppress(FileExistsError):
         descriptor = os.open(path, CREATE_FLAGS, 0o600, dir_fd=folder)
@@ -198,37 +196,37 @@ def create_file(name: str, within: FolderRef, owner: tuple[int, int] | None = No
 
 
 def unlink(name: str, within: FolderRef) -> None:
-    """No file, link or pipe has the name any more; none need have had it. A TenantFileError when a folder has it."""
+    """Remove the file, link or pipe of that name, if any. Raises TenantFileError for a folder."""
     path, folder = _at(within, name)
-    with suppress(FileNotFoundError), _kinds_checked(name):
+    with suppress(FileNotFoundError), _translate_type_errors(name):
         os.unlink(path, dir_fd=folder)
 
 
 def rename(old: str, new: str, within: FolderRef) -> None:
-    """Both names are of the folder itself."""
+    """Rename an entry of the folder; both names are relative to it."""
     (source, folder), (target, _) = _at(within, old), _at(within, new)
-    with _kinds_checked(new):
+    with _translate_type_errors(new):
         os.rename(source, target, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _opened(within: FolderRef, name: str, flags: int) -> int:
-    """Part by part. (The kernel's openat2 could do it in one call, but is refused in many containers.)"""
-    *above, last = name.split("/")
-    held: int | None = None
+def _open_path(within: FolderRef, name: str, flags: int) -> int:
+    """Open part by part. The system call openat2 could do it at once, but many containers forbid it."""
+    *parents, last = name.split("/")
+    current: int | None = None
     try:
-        for part in above:
-            below = _open(*_at(within if held is None else held, part), FOLDER_FLAGS, name)
-            if held is not None:
-                os.close(held)
-            held = below
-        return _open(*_at(within if held is None else held, last), flags, name)
+        for part in parents:
+            subfolder = _open(*_at(within if current is None else current, part), FOLDER_FLAGS, name)
+            if current is not None:
+                os.close(current)
+            current = subfolder
+        return _open(*_at(within if current is None else current, last), flags, name)
     finally:
-        if held is not None:
-            os.close(held)
+        if current is not None:
+            os.close(current)
 
 
 def _open(path: Path | str, folder: int | None, flags: int, name: str) -> int:
-    """Without `with`: servers that start are looked at often."""
+    """Called often while a server starts, so it avoids a context manager."""
     try:
         return os.open(path, flags, dir_fd=folder)
     except OSError as error:
@@ -236,7 +234,7 @@ def _open(path: Path | str, folder: int | None, flags: int, name: str) -> int:
 
 
 @contextmanager
-def _kinds_checked(name: str) -> Iterator[None]:
+def _translate_type_errors(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -244,24 +242,29 @@ def _kinds_checked(name: str) -> Iterator[None]:
 
 
 def to_tenant_file_error(error: OSError, name: str) -> OSError:
-    """A TenantFileError when something of another kind stands where the name was looked up; else the error itself."""
-    if error.errno not in _OF_ANOTHER_KIND:
+    """Return a TenantFileError if the lookup found a link or a file of another type; otherwise the error itself."""
+    if error.errno not in _WRONG_TYPE_ERRORS:
         return error
-    sentence = (
-        f"The branch's files cannot be used: {printable_name(name)} is a link or not of the kind that Postgres makes."
+    message = (
+        f"The branch's files cannot be used: {printable_name(name)} is a link or not of the type that Postgres uses."
     )
-    return TenantFileError(sentence, error.errno)
+    return TenantFileError(message, error.errno)
+
+
+def descriptor_path(folder: int, name: str) -> Path:
+    """Return a path for calls without `dir_fd`: an entry of an open folder."""
+    return Path(f"/proc/self/fd/{folder}/{name}")
 
 
 def _at(within: FolderRef, name: str) -> tuple[Path | str, int | None]:
-    """For a call that takes a path and the folder it is relative to."""
+    """Return the path and `dir_fd` arguments of a system call."""
     if name in ("", ".", ".."):
-        raise TenantFileError("The branch's files cannot be used: a name leads out of its folder.", errno.EINVAL)
+        raise TenantFileError("The branch's files cannot be used: a name points outside its folder.", errno.EINVAL)
     return (name, within) if isinstance(within, int) else (within / name, None)
 
 
 def _read(file: int, count: int) -> bytes:
-    """A file that grows meanwhile is read no further."""
+    """Read up to `count` bytes, so that a file that grows meanwhile cannot exceed the limit."""
     parts: list[bytes] = []
     while count and (part := os.read(file, count)):
         parts.append(part)

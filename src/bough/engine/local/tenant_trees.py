@@ -1,7 +1,7 @@
-"""Removes a folder whatever its owner did to it: it may be in use still, hold millions of names or be very deep.
+"""Removes a folder that a tenant owns, which may be in use, very deep or hold millions of entries.
 
-One folder is open at a time and few names are held at a time. Each folder is taken from its owner before it is
-emptied, so that nobody can add to it; and on the way up it is checked that `..` is the folder one came from.
+Only one folder is open and few names are in memory at a time. The owner of each folder is changed before it is emptied,
+so that the tenant cannot add to it. On the way up, `..` is checked to be the folder that the walk came from.
 """
 
 import errno
@@ -12,21 +12,21 @@ from pathlib import Path
 
 from bough.engine.local.tenant_files import FOLDER_FLAGS, open_folder
 
-_BATCH = 10_000  # names of folders that are held for one folder
-_ROUNDS = 1000  # in which somebody may add to a folder that is being emptied; only a process of our own user can
+_MAX_PENDING_FOLDERS = 10_000  # names kept in memory per folder
+_MAX_ROUNDS = 1000  # of emptying a folder to which a process of our own user adds entries
 _IS_FOLDER = (errno.EISDIR, errno.EPERM)
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 def remove_tree(path: Path) -> None:
-    """Nothing has the name any more, which is in a folder of ours; no matter if nothing had it."""
-    with suppress(FileNotFoundError), open_folder(path.parent) as above:
-        remove_entry(path.name, above)
+    """Remove whatever has that path, if anything; its parent folder is ours."""
+    with suppress(FileNotFoundError), open_folder(path.parent) as parent:
+        remove_entry(path.name, parent)
 
 
 def remove_entry(name: str, within: int) -> None:
-    """The same of a name in an open folder. A link is removed, never followed."""
-    for _ in range(_ROUNDS):
+    """Remove whatever has that name in an open folder. A link is removed, never followed."""
+    for _ in range(_MAX_ROUNDS):
         try:
             os.unlink(name, dir_fd=within)
         except FileNotFoundError:
@@ -36,12 +36,12 @@ def remove_entry(name: str, within: int) -> None:
                 raise
         else:
             return
-        with suppress(FileNotFoundError, NotADirectoryError):  # it is another thing by now
-            emptying = _Emptying(name, within)
+        with suppress(FileNotFoundError, NotADirectoryError):  # it was replaced meanwhile
+            removal = _TreeRemoval(name, within)
             try:
-                emptying.run(name)
+                removal.run(name)
             finally:
-                os.close(emptying.here)
+                os.close(removal.folder)
             if _is_removed(name, within):
                 return
     raise OSError(errno.ENOTEMPTY, "A folder is being filled while it is removed")
@@ -51,77 +51,77 @@ def remove_entry(name: str, within: int) -> None:
 class _Level:
     """A folder that is being emptied."""
 
-    name: str  # that it has in the folder above
+    name: str  # in its parent folder
     identity: tuple[int, int]  # device and inode
-    below: list[str]  # folders in it that are to be removed
+    pending: list[str]  # subfolders that are still to be removed
 
 
-class _Emptying:
-    """Of one folder, down to any depth."""
+class _TreeRemoval:
+    """Empties one folder of any depth."""
 
     def __init__(self, name: str, within: int) -> None:
-        self.here = os.open(name, FOLDER_FLAGS, dir_fd=within)
+        self.folder = os.open(name, FOLDER_FLAGS, dir_fd=within)
         self._levels: list[_Level] = []
         self._rounds = 0
 
     def run(self, name: str) -> None:
-        self._levels.append(_entered(name, self.here))
+        self._levels.append(_enter(name, self.folder))
         while True:
             level = self._levels[-1]
-            if level.below:
-                self._go_down(level.below.pop())
+            if level.pending:
+                self._go_down(level.pending.pop())
             elif len(self._levels) == 1:
                 return
             else:
                 self._go_up()
 
     def _go_down(self, name: str) -> None:
-        with suppress(FileNotFoundError, NotADirectoryError):  # it is another thing by now: the next sweep sees it
-            below = os.open(name, FOLDER_FLAGS, dir_fd=self.here)
-            os.close(self.here)
-            self.here = below
-            self._levels.append(_entered(name, below))
+        with suppress(FileNotFoundError, NotADirectoryError):  # it was replaced meanwhile: the next round removes it
+            subfolder = os.open(name, FOLDER_FLAGS, dir_fd=self.folder)
+            os.close(self.folder)
+            self.folder = subfolder
+            self._levels.append(_enter(name, subfolder))
 
     def _go_up(self) -> None:
-        left = self._levels.pop()
-        above = os.open("..", FOLDER_FLAGS, dir_fd=self.here)
-        os.close(self.here)
-        self.here = above
-        # Somebody who moved the folder meanwhile must not lead us elsewhere.
-        if _identity(os.fstat(above)) != self._levels[-1].identity:
+        child = self._levels.pop()
+        parent = os.open("..", FOLDER_FLAGS, dir_fd=self.folder)
+        os.close(self.folder)
+        self.folder = parent
+        # A process that moves the folder meanwhile must not lead the walk elsewhere.
+        if _identity(os.fstat(parent)) != self._levels[-1].identity:
             raise OSError(errno.ESTALE, "A folder was moved while it was removed")
-        if not _is_removed(left.name, above):
-            self._levels[-1].below.append(left.name)
+        if not _is_removed(child.name, parent):
+            self._levels[-1].pending.append(child.name)
             self._rounds += 1
-        if self._rounds > _ROUNDS:
+        if self._rounds > _MAX_ROUNDS:
             raise OSError(errno.ENOTEMPTY, "A folder is being filled while it is removed")
 
 
-def _entered(name: str, here: int) -> _Level:
-    """The owner cannot add to it from now on, and it holds nothing but folders."""
-    seen = os.fstat(here)
-    if seen.st_uid != os.geteuid():
-        with suppress(PermissionError):  # as an ordinary user one removes what one can
-            os.fchown(here, os.geteuid(), os.getegid())
-            os.fchmod(here, 0o700)
-    return _Level(name, _identity(seen), _sweep(here))
+def _enter(name: str, folder: int) -> _Level:
+    """Take the folder from its owner and remove everything in it but folders."""
+    status = os.fstat(folder)
+    if status.st_uid != os.geteuid():
+        with suppress(PermissionError):  # an ordinary user removes what it can
+            os.fchown(folder, os.geteuid(), os.getegid())
+            os.fchmod(folder, 0o700)
+    return _Level(name, _identity(status), _remove_files(folder))
 
 
-def _identity(seen: os.stat_result) -> tuple[int, int]:
-    return seen.st_dev, seen.st_ino
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
-def _sweep(here: int) -> list[str]:
-    """What is no folder is removed; some of the folders, as long as there are any."""
+def _remove_files(folder: int) -> list[str]:
+    """Remove everything but folders; returns some of the folders."""
     folders: list[str] = []
-    with os.scandir(here) as entries:
+    with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 try:
-                    os.unlink(entry.name, dir_fd=here)
+                    os.unlink(entry.name, dir_fd=folder)
                 except (FileNotFoundError, IsADirectoryError):
                     continue
-            elif len(folders) < _BATCH:
+            elif len(folders) < _MAX_PENDING_FOLDERS:
                 folders.append(entry.name)
     return folders
 

@@ -1,4 +1,4 @@
-"""Blocking work off the event loop, and the locks that keep verbs on one thing apart."""
+"""Runs blocking work in threads, and provides locks by name."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,10 +15,10 @@ T = TypeVar("T")
 async def run_shielded(
     work: Callable[[], T], executor: Executor | None = None, *, on_cancel: Callable[[], object] | None = None
 ) -> T:
-    """Run `work` in a thread, and wait for its end even when the caller is cancelled.
+    """Run `work` in a thread, and wait for its end even if the caller is cancelled.
 
-    A thread cannot be cancelled; leaving it behind would release the caller's lock in its middle. It can
-    be told to `hurry`.
+    A thread cannot be cancelled, and returning early would release the caller's lock while it works. `on_cancel` can
+    tell it to hurry.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.wrap_future(submit_work(work, lambda run: loop.run_in_executor(executor, run)))
@@ -28,15 +28,14 @@ async def run_shielded(
         if on_cancel is not None:
             on_cancel()
         await asyncio.wait([task])
-        task.exception()  # whoever asked has left; nobody else will read it
+        task.exception()  # retrieved, so that asyncio does not report it
         raise
 
 
 def submit_work(work: Callable[[], T], submit: Callable[[Callable[[], None]], object]) -> Future[T]:
-    """Work that was handed to an executor, or an error and no work.
+    """Submit work to an executor; after an error the work never runs.
 
-    When the machine has no thread left, an executor says so and keeps the work in its queue all the
-    same: it would be done by surprise, once there is a thread again.
+    When the machine has no thread left, an executor raises but keeps the work in its queue, and would run it later.
     """
     future: Future[T] = Future()
 
@@ -44,33 +43,34 @@ def submit_work(work: Callable[[], T], submit: Callable[[Callable[[], None]], ob
         if future.set_running_or_notify_cancel():
             try:
                 future.set_result(work())
-            except BaseException as error:  # noqa: BLE001  it is raised where the result is asked for
+            except BaseException as error:  # noqa: BLE001  raised where the result is read
                 future.set_exception(error)
 
     try:
         submit(run)
     except RuntimeError as error:
         if future.cancel():
-            raise EngineError("The machine starts no more threads.") from error
+            raise EngineError("The machine cannot start more threads.") from error
     return future
 
 
 class FairThreadPool:
-    """Threads that all projects share. Each project has few of them at a time, and its other work waits for these:
-    whatever one project makes long, there is a thread for the next.
+    """Threads shared by all projects, of which each project uses only a few at a time.
+
+    However long the work of one project takes, there is a thread for the next.
     """
 
     def __init__(self, count: int, name: str, *, per_project: int) -> None:
         self._threads = ThreadPoolExecutor(count, name)
-        self._each = per_project
+        self._per_project = per_project
         self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def run(self, work: Callable[[], T], project: str, *, on_cancel: Callable[[], object] | None = None) -> T:
-        """As `unbroken` does; who is cancelled before it is the project's turn does nothing."""
-        turn = self._semaphores.get(project)
-        if turn is None:
-            turn = self._semaphores[project] = asyncio.Semaphore(self._each)
-        async with turn:
+        """Like `run_shielded`; a caller that is cancelled while it waits for a thread does nothing."""
+        semaphore = self._semaphores.get(project)
+        if semaphore is None:
+            semaphore = self._semaphores[project] = asyncio.Semaphore(self._per_project)
+        async with semaphore:
             return await run_shielded(work, self._threads, on_cancel=on_cancel)
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class FairThreadPool:
 
 
 class NamedLocks:
-    """A lock a name, forgotten when nobody holds it."""
+    """One lock per name, dropped when no task uses it."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

@@ -1,1 +1,1 @@
-"""Proving who one is, as bytes in and bytes out."""
+"""Password authentication, as bytes in and bytes out."""

@@ -1,4 +1,4 @@
-"""A password in clear text, from a client that cannot say where it wants to go in any other way."""
+"""Cleartext passwords, for clients that can name the endpoint only in the password."""
 
 import hashlib
 import hmac
@@ -9,9 +9,9 @@ import unicodedata
 from bough.errors import Denied
 from bough.gateway.auth.scram import ScramVerifier
 
-MAX_ITERATIONS = 4 * 4096  # Postgres uses 4096 unless scram_iterations says otherwise; here it is our CPU
-_FORM = re.compile(r"(?:endpoint|project)=([a-z0-9-]{1,67})[;$](.*)", re.DOTALL)
-_FORBIDDEN = (
+MAX_ITERATIONS = 4 * 4096  # the default of Postgres is 4096; the limit protects our CPU
+_ENDPOINT_PASSWORD = re.compile(r"(?:endpoint|project)=([a-z0-9-]{1,67})[;$](.*)", re.DOTALL)
+_PROHIBITED_TABLES = (
     stringprep.in_table_a1,
     stringprep.in_table_c12,
     stringprep.in_table_c21_c22,
@@ -26,15 +26,15 @@ _FORBIDDEN = (
 
 
 def split_endpoint_password(text: str) -> tuple[str, str] | None:
-    """The endpoint, as it is called there, and the password of `endpoint=…;password`."""
-    found = _FORM.fullmatch(text)
+    """Split `endpoint=…;password` into the endpoint's name and the password."""
+    found = _ENDPOINT_PASSWORD.fullmatch(text)
     return (found[1], found[2]) if found else None
 
 
 def check_iterations(verifier: ScramVerifier) -> None:
     if verifier.iterations > MAX_ITERATIONS:
         raise Denied(
-            f"This password is stored with {verifier.iterations} iterations; a password in clear text is checked with "
+            f"This password is stored with {verifier.iterations} iterations, but cleartext passwords are verified with "
             f"at most {MAX_ITERATIONS}. Name the endpoint by its host or with options=endpoint=…, so that the client "
             "uses SCRAM, or set the password again with a lower scram_iterations."
         )
@@ -47,26 +47,26 @@ def verify_password(password: str, verifier: ScramVerifier) -> bool:
 
 
 def saslprep(password: str) -> bytes:
-    """SASLprep (RFC 4013) as Postgres does it.
+    """SASLprep (RFC 4013) as Postgres implements it.
 
-    What is forbidden is looked for before normalizing, and then the password is taken as it is.
+    Postgres checks for prohibited characters before it normalizes, and uses a password with any of them as it is.
     """
-    mapped = password if password.isascii() else "".join(map(_mapped, password))
-    if password.isascii() or not mapped or _is_forbidden(mapped):
+    mapped = password if password.isascii() else "".join(map(_map_character, password))
+    if password.isascii() or not mapped or _is_prohibited(mapped):
         return password.encode(errors="surrogateescape")
     return unicodedata.normalize("NFKC", mapped).encode()
 
 
-def _mapped(character: str) -> str:
+def _map_character(character: str) -> str:
     if stringprep.in_table_c12(character):
         return " "
     return "" if stringprep.in_table_b1(character) else character
 
 
-def _is_forbidden(text: str) -> bool:
-    if any(table(c) for table in _FORBIDDEN for c in text):
+def _is_prohibited(text: str) -> bool:
+    if any(table(c) for table in _PROHIBITED_TABLES for c in text):
         return True
     if not any(stringprep.in_table_d1(c) for c in text):
         return False
-    mixed = any(stringprep.in_table_d2(c) for c in text)
-    return mixed or not (stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1]))
+    has_left_to_right = any(stringprep.in_table_d2(c) for c in text)
+    return has_left_to_right or not (stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1]))

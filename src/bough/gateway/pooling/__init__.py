@@ -1,1 +1,1 @@
-"""Transaction pooling: many clients share few server connections, and see nothing of one another."""
+"""Transaction pooling: many clients share a few server connections without seeing each other's state."""

@@ -1,4 +1,4 @@
-"""A client at a pooled host: it has a member while a transaction is open, and nothing but itself between them."""
+"""A client of a pooled host: it has a server connection only while a transaction is open."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -6,27 +6,27 @@ from collections.abc import Callable, Mapping
 from bough.gateway.activity import TrafficCounters
 from bough.gateway.channel import Channel, ConnectionLost, is_disconnected
 from bough.gateway.errors import QUERY_CANCELED
-from bough.gateway.pooling import repeating
 from bough.gateway.pooling.pool import Pool
 from bough.gateway.pooling.reader import ClientReader
-from bough.gateway.pooling.requests import HEADER_LENGTH, RequestStream
+from bough.gateway.pooling.requests import RequestStream
 from bough.gateway.pooling.server_connection import ServerConnection
 from bough.gateway.pooling.translation import FLUSH, MessageTranslator
 from bough.gateway.pooling.writer import BufferedWriter
 from bough.gateway.wire import messages
+from bough.gateway.wire.framing import HEADER_LENGTH
 from bough.gateway.wire.hints import add_hint
 from bough.gateway.wire.messages import ErrorResponse
 from bough.gateway.wire.protocol_error import ProtocolError
 
-_LONG = 0.02  # seconds to wait; who waited longer may be gone
-HALF_CLOSED_SECONDS = 10.0  # a client that finished gets its answers for so long
+_CHECK_AFTER_SECONDS = 0.02  # a client that waited longer may have disconnected
+HALF_CLOSED_SECONDS = 10.0  # how long a half-closed client gets replies
 _BUFFER = bytearray(65536)
 _BUFFER_VIEW = memoryview(_BUFFER)
 _TERMINATE = messages.TERMINATE[0]
-_NEEDS_NO_SERVER = frozenset((_TERMINATE, FLUSH))  # messages that need no member
+_NEEDS_NO_SERVER = frozenset((_TERMINATE, FLUSH))
 _READY_IDLE = messages.READY_FOR_QUERY_HEADER + b"I"
 
-# Why it is not read.
+# The reasons why the client is not read.
 _WAITING, _SERVER_BLOCKED, _CLIENT_BLOCKED, _FINISHED = 1, 2, 4, 8
 
 
@@ -34,9 +34,9 @@ class PooledClient:
     __slots__ = (
         "_channel",
         "_counters",
-        "_ended",
-        "_is_over",
+        "_has_ended",
         "_loop",
+        "_on_end",
         "_pool",
         "_reader",
         "_replay_buffer",
@@ -66,40 +66,40 @@ class PooledClient:
         self._channel = channel
         self._pool = pool
         self._counters = counters
-        self._ended = on_end
+        self._on_end = on_end
         self.requests = RequestStream(pool.catalog)
         self.unnamed_statement = self.requests.translation.unnamed_statement
         self.application_name = application_name
         self.session_settings: Mapping[bytes, bytes] = {}
         self.reported_parameters = pool.get_greeting(application_name)
         self.server: ServerConnection | None = None
-        self.last_server: ServerConnection | None = None  # the one it had before
-        self.waiting_since = 0.0  # to wait
-        self.idle_since = self._loop.time()  # it has been idle
-        self.pending_input = b""  # what it said while it has no member
-        self._replay_buffer = b""  # what it said to its member first, while it may have to be said again
-        self._writer = BufferedWriter(channel, self._flushed, self._unreachable)
-        self._reader = ClientReader(channel.fd, self._readable)
-        self._is_over = False
+        self.last_server: ServerConnection | None = None
+        self.waiting_since = 0.0
+        self.idle_since = self._loop.time()
+        self.pending_input = b""  # received while it has no server
+        self._replay_buffer = b""  # the first messages to its server, while they may have to be sent again
+        self._writer = BufferedWriter(channel, self._on_flushed, self._on_unreachable)
+        self._reader = ClientReader(channel.fd, self._on_readable)
+        self._has_ended = False
         self._timer: asyncio.TimerHandle | None = None
 
     def encode_greeting(self, backend_key_data: bytes) -> bytes:
-        """As Postgres would greet it, with a cancel key of ours."""
+        """Encode the greeting of Postgres, with a cancel key of the gateway."""
         return messages.AUTHENTICATION_OK + self.reported_parameters.encode() + backend_key_data + _READY_IDLE
 
     def start(self) -> None:
         self._reader.start()
-        self._readable()  # TLS may have read more than was asked for
+        self._on_readable()  # TLS may have buffered data already
 
     @property
     def is_idle(self) -> bool:
         return self.server is None and not self._writer.unsent
 
     def stop(self, error: bytes) -> None:
-        """End it from our side."""
+        """End the session; send this error first if the client is idle."""
         if self.server is None and not self._writer.unsent:
             self.write(error)
-        self._lost()
+        self._on_lost()
 
     @property
     def translation(self) -> MessageTranslator:
@@ -107,24 +107,24 @@ class PooledClient:
 
     @property
     def has_finished_sending(self) -> bool:
-        """It will say nothing more."""
+        """The client has closed its sending side."""
         return self._reader.is_blocked(_FINISHED)
 
     @property
     def is_waiting(self) -> bool:
         return self._reader.is_blocked(_WAITING) and self.server is None
 
-    # What it says.
+    # Messages from the client.
 
-    def _readable(self) -> None:
+    def _on_readable(self) -> None:
         try:
             count = self._channel.receive(_BUFFER_VIEW)
         except ConnectionLost:
-            return self._lost()
+            return self._on_lost()
         if count is None:
             return None
         if count == 0:
-            return self._finished()
+            return self._on_finished()
         self._counters.bytes_in += count
         return self._handle_input(_BUFFER, count, _BUFFER_VIEW)
 
@@ -133,35 +133,35 @@ class PooledClient:
         try:
             if self.server is None:
                 if count == HEADER_LENGTH and requests.is_at_message_boundary and data[0] in _NEEDS_NO_SERVER:
-                    return self._lost() if data[0] == _TERMINATE else None
+                    return self._on_lost() if data[0] == _TERMINATE else None
                 if not requests.needs_server(data, count):
                     return requests.buffer(data[:count])
                 if not self._pool.assign_server(self):
                     self.pending_input = bytes(data[:count])
                     return self._reader.block(_WAITING)
             return self._forward(data, count, view)
-        except ProtocolError as malformed:
-            return self.disconnect(ErrorResponse(sqlstate=malformed.sqlstate, message=str(malformed)).encode())
+        except ProtocolError as error:
+            return self.disconnect(ErrorResponse(sqlstate=error.sqlstate, message=str(error)).encode())
 
     def _forward(self, data: bytes | bytearray, count: int, view: memoryview) -> None:
-        member, requests = self.server, self.requests
-        assert member is not None
-        is_first = not member.send_count and requests.is_at_message_boundary
-        out = requests.process(data, count, member.pending_replies)
+        server, requests = self.server, self.requests
+        assert server is not None
+        is_first = not server.send_count and requests.is_at_message_boundary
+        out = requests.process(data, count, server.pending_replies)
         if requests.deferred:
             self.pending_input, requests.deferred = requests.deferred, b""
             self._reader.block(_WAITING)
         self._replay_buffer = bytes(view[:count]) if is_first and requests.is_at_message_boundary else b""
         if out is None:
-            member.send(view[:count])
+            server.send(view[:count])
         elif out:
-            member.send(out)
+            server.send(out)
         if requests.has_terminated:
-            self._finished()
-        elif not member.pending_replies.expected:
-            member.release_if_done()  # Postgres has nothing to say to that
+            self._on_finished()
+        elif not server.pending_replies.expected:
+            server.release_if_done()  # Postgres sends no reply
 
-    # What its member has to tell it.
+    # Calls from its server connection.
 
     def write(self, data: memoryview | bytes) -> bool:
         self._counters.bytes_out += len(data)
@@ -175,12 +175,12 @@ class PooledClient:
         return add_hint(error, hint) if hint else None
 
     def on_server_ready(self) -> None:
-        held, self.pending_input = self.pending_input, b""
-        if held and self._loop.time() - self.waiting_since > _LONG and is_disconnected(self._channel.fd):
-            return self._lost()
+        data, self.pending_input = self.pending_input, b""
+        if data and self._loop.time() - self.waiting_since > _CHECK_AFTER_SECONDS and is_disconnected(self._channel.fd):
+            return self._on_lost()
         self._reader.unblock(_WAITING)
-        if held:
-            self._handle_input(held, len(held), memoryview(held))
+        if data:
+            self._handle_input(data, len(data), memoryview(data))
         return None
 
     def set_session_settings(self, settings: Mapping[bytes, bytes]) -> None:
@@ -197,15 +197,15 @@ class PooledClient:
         self.last_server, self.server = self.server, None
         self._replay_buffer = b""
         self.idle_since = self._loop.time()
-        if self._timer is not None:  # it is done
-            self._loop.call_soon(self._lost)
+        if self._timer is not None:  # the client is half-closed
+            self._loop.call_soon(self._on_lost)
 
     @property
     def has_replay(self) -> bool:
         return bool(self._replay_buffer)
 
     def can_replay(self) -> bool:
-        return bool(self._replay_buffer) and repeating.is_single_transaction(self._replay_buffer, self.translation)
+        return bool(self._replay_buffer) and self.requests.is_single_transaction(self._replay_buffer)
 
     def replay(self) -> None:
         self.server = None
@@ -216,7 +216,7 @@ class PooledClient:
             self._pool.enqueue(self, at_front=True)
 
     def disconnect(self, error: bytes) -> None:
-        """It cannot go on; these are the last words to it."""
+        """Send this error and end the session."""
         self._abandon()
         if error:
             self.write(error)
@@ -240,41 +240,41 @@ class PooledClient:
             self._handle_input(rest, len(rest), memoryview(rest))
         return None
 
-    def _flushed(self) -> None:
+    def _on_flushed(self) -> None:
         self._reader.unblock(_CLIENT_BLOCKED)
         if self.server is not None:
             self.server.resume()
 
-    # The end.
+    # End of the session.
 
-    def _finished(self) -> None:
-        """It will say nothing more, and may still want its answers."""
+    def _on_finished(self) -> None:
+        """The client has closed its sending side, but may still read replies."""
         if self.has_finished_sending:
             return None
         if not self.pending_input and (self.server is None or not self.server.pending_replies.expected):
-            return self._lost()
+            return self._on_lost()
         self._reader.block(_FINISHED)
-        self._timer = self._loop.call_later(HALF_CLOSED_SECONDS, self._lost)
+        self._timer = self._loop.call_later(HALF_CLOSED_SECONDS, self._on_lost)
         return None
 
-    def _unreachable(self) -> None:
-        self._loop.call_soon(self._lost)
+    def _on_unreachable(self) -> None:
+        self._loop.call_soon(self._on_lost)
 
-    def _lost(self) -> None:
+    def _on_lost(self) -> None:
         self._abandon()
         self._end()
 
     def _abandon(self) -> None:
-        member, self.server = self.server, None
-        if member is not None:
-            member.abandon()
+        server, self.server = self.server, None
+        if server is not None:
+            server.abandon()
         elif self.pending_input:
             self._pool.dequeue(self)
 
     def _end(self) -> None:
-        if self._is_over:
+        if self._has_ended:
             return
-        self._is_over = True
+        self._has_ended = True
         if self._timer is not None:
             self._timer.cancel()
         self._reader.close()
@@ -282,4 +282,4 @@ class PooledClient:
         self._channel.shutdown_write()
         self._channel.close()
         self._pool.remove_client(self)
-        self._ended()
+        self._on_end()

@@ -1,24 +1,64 @@
-"""What a member was asked and has not answered yet.
+"""The requests that a server connection has not answered yet.
 
-Postgres answers in order. Only answers that we must treat have an entry: those that end a batch, and those
-to Parse and Close, because some of these we sent ourselves. After an error Postgres skips what follows up
-to the next Sync; the entries of what it skipped are void, and what they did is undone.
+Postgres answers in order. Only replies that the gateway must handle have an entry: those that end a batch, and
+those to Parse and Close, because the gateway sends some of these itself. After an error Postgres skips all
+messages up to the next Sync. The entries of skipped messages are removed and their effects are undone.
 """
 
 from collections import deque
 from collections.abc import Callable
+from enum import IntEnum
+from functools import partial
 
-from bough.gateway.pooling.awaited import CALL, COPY_END, QUERY, SYNC, ExpectedReply, ReplacementError, ReplyKind, Undo
 from bough.gateway.pooling.session_state import SessionState
-from bough.gateway.pooling.statements import PreparedStatement
-from bough.gateway.pooling.unnamed import UnnamedStatement
+from bough.gateway.pooling.statements import PreparedStatement, UnnamedStatement, encode_close
 from bough.gateway.wire.rejections import StatementRejection
 
+
+class ReplyKind(IntEnum):
+    SYNC = 1  # ReadyForQuery after a Sync
+    QUERY = 2  # ReadyForQuery after a simple query or a function call
+    COPY_END = 3  # no reply: the client's COPY data ends here
+    PARSE = 4  # forwarded to the client
+    PARSE_OURS = 5  # not forwarded
+    CLOSE = 6
+    CLOSE_OURS = 7
+    SENTINEL = 8  # a Close of ours whose reply proves that everything before it succeeded
+    REJECTED = 9  # an error, replaced by the gateway's own
+    DESCRIBE = 10
+    DESCRIBE_OURS = 11
+    DEALLOCATE = 12  # CommandComplete
+    PARSE_UNNAMED = 13
+    CLOSE_UNNAMED = 14
+
+
+class ReplacementError:
+    """The error that the client gets instead of the one from Postgres."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: bytes) -> None:
+        self.error = error
+
+
+Undo = Callable[[], None]
+ExpectedReply = tuple[ReplyKind, Undo | ReplacementError | PreparedStatement | None]
+
+SYNC: ExpectedReply = (ReplyKind.SYNC, None)
+QUERY: ExpectedReply = (ReplyKind.QUERY, None)
+CALL: ExpectedReply = (ReplyKind.QUERY, None)  # a separate object: a call does not end the unnamed statement
+COPY_END: ExpectedReply = (ReplyKind.COPY_END, None)
+CLOSE: ExpectedReply = (ReplyKind.CLOSE, None)
+CLOSE_UNNAMED: ExpectedReply = (ReplyKind.CLOSE_UNNAMED, None)
+CLOSE_OURS: ExpectedReply = (ReplyKind.CLOSE_OURS, None)
+SENTINEL: ExpectedReply = (ReplyKind.SENTINEL, None)
+PARSE_OURS: ExpectedReply = (ReplyKind.PARSE_OURS, None)
+
 IDLE, IN_TRANSACTION, FAILED = b"ITE"
-_LAST_END = ReplyKind.QUERY  # of those that end a batch
+_LAST_BATCH_END = ReplyKind.QUERY  # kinds up to this one end a batch
 _PARSE_UNNAMED, _CLOSE_UNNAMED = ReplyKind.PARSE_UNNAMED, ReplyKind.CLOSE_UNNAMED
-_DECIDING = frozenset((ReplyKind.PARSE, _PARSE_UNNAMED, _CLOSE_UNNAMED))  # which statements there are
-_ASKING = frozenset((ReplyKind.DESCRIBE, ReplyKind.DESCRIBE_OURS))
+_STATEMENT_CHANGES = frozenset((ReplyKind.PARSE, _PARSE_UNNAMED, _CLOSE_UNNAMED))
+_DESCRIPTIONS = frozenset((ReplyKind.DESCRIBE, ReplyKind.DESCRIBE_OURS))
 
 
 class PendingReplies(SessionState):
@@ -26,63 +66,63 @@ class PendingReplies(SessionState):
         super().__init__(max_statements)
         self.expected: deque[ExpectedReply] = deque()
         self.status = IDLE
-        self.unnamed_statement = UnnamedStatement()  # of the client of now
-        self.has_unnamed = False  # so it is in this session, or will be when the next batch begins
-        self.is_unsynced = False  # something was sent that no Sync has followed
-        self.describe_callbacks: deque[Callable[[bytes], None]] = deque()  # who is told the columns that are asked for
-        self.is_skipping = False  # Postgres reads over everything up to the next Sync
+        self.unnamed_statement = UnnamedStatement()  # of the current client
+        self.has_unnamed = False  # the session has it, or will have it when the next batch begins
+        self.is_unsynced = False  # messages were sent that no Sync has followed
+        self.describe_callbacks: deque[Callable[[bytes], None]] = deque()  # called with the description's hash
+        self.is_skipping = False  # Postgres skips all messages up to the next Sync
         self._has_bound = False  # since the last Sync
         self._is_copying = False
-        self._changes = 0  # entries that would be undone
+        self._change_count = 0  # entries that can be undone
 
     @property
     def is_free(self) -> bool:
-        """No transaction is open and nothing is under way."""
+        """No transaction is open and no reply is pending."""
         return self.status == IDLE and not self.expected and not self.is_unsynced
 
     @property
     def is_implicit_transaction(self) -> bool:
-        """What is bound now would be a transaction by itself."""
-        is_begun = self._has_bound or any(kind <= _LAST_END for kind, _ in self.expected)
-        return self.status == IDLE and not is_begun
+        """A statement bound now would be a transaction of its own."""
+        has_begun = self._has_bound or any(kind <= _LAST_BATCH_END for kind, _ in self.expected)
+        return self.status == IDLE and not has_begun
 
     @property
     def has_known_statements(self) -> bool:
-        """It is known which statements there are."""
-        is_undecided = any(entry[0] in _DECIDING or entry is QUERY for entry in self.expected)
-        return self._is_copying or not (self.describe_callbacks or is_undecided)
+        """It is known which prepared statements exist."""
+        has_undecided = any(entry[0] in _STATEMENT_CHANGES or entry is QUERY for entry in self.expected)
+        return self._is_copying or not (self.describe_callbacks or has_undecided)
 
     @property
     def has_settled_batches(self) -> bool:
-        """What earlier batches did about statements is known. Within one batch nobody needs to know it.
+        """It is known what earlier batches did to statements.
 
-        If that turns out to be skipped, so is whatever uses it.
+        This does not matter within one batch: if a change is skipped, so is every message that relies on it.
         """
-        if self._is_copying or not self._changes:
+        if self._is_copying or not self._change_count:
             return True
         has_changed = False
         for entry in self.expected:
-            if entry[0] <= _LAST_END and has_changed:
+            if entry[0] <= _LAST_BATCH_END and has_changed:
                 return False
             has_changed = has_changed or _is_change(entry)
         return True
 
     @property
     def is_parsing_unnamed(self) -> bool:
-        """That is the next thing it answers."""
+        """The next reply is for a Parse of the unnamed statement."""
         return bool(self.expected) and self.expected[0][0] is _PARSE_UNNAMED
 
     @property
     def is_replacing_unnamed(self) -> bool:
-        """Another unnamed statement is on its way, and what uses one now will use that."""
+        """A Parse of the unnamed statement is pending, so messages sent now will use the new one."""
         return any(kind is _PARSE_UNNAMED for kind, _ in self.expected)
 
     def expect(self, entry: ExpectedReply) -> None:
         if not self.is_skipping:
             self.expected.append(entry)
-            self._changes += _is_change(entry)
+            self._change_count += _is_change(entry)
         elif callable(entry[1]):
-            entry[1]()  # Postgres does not read it
+            entry[1]()  # Postgres skips the message
 
     def expect_rejection(self, rejection: StatementRejection) -> None:
         self.expect((ReplyKind.REJECTED, ReplacementError(rejection.encode_error())))
@@ -94,6 +134,24 @@ class PendingReplies(SessionState):
     def _drop_describe_callback(self) -> None:
         self.describe_callbacks.popleft()
 
+    def ensure_prepared(self, statement: PreparedStatement) -> bytes:
+        """Return the messages to send so that the server connection holds this statement: often none."""
+        if statement.name in self.statements:
+            self.statements.move_to_end(statement.name)
+            self._unused_resets = 0
+            return b""
+        closes = self.add_statement(statement)
+        self.expect((ReplyKind.PARSE_OURS, partial(self.mark_stale, statement.name)))
+        return closes + statement.encode_parse()
+
+    def add_statement(self, statement: PreparedStatement) -> bytes:
+        """Record the statement as held, and return the messages to send before its Parse."""
+        closes = b""
+        for name in self.store_statement(statement):
+            self.expect((ReplyKind.CLOSE_OURS, partial(self.mark_stale, name)))
+            closes += encode_close(name)
+        return closes
+
     def mark_unsynced(self) -> None:
         self.is_unsynced = True
 
@@ -101,10 +159,10 @@ class PendingReplies(SessionState):
         self.is_unsynced = self._has_bound = True
 
     def ignore_flush(self) -> None:
-        """Postgres says what it has to say; nothing begins with that."""
+        """Do nothing: a Flush has no reply of its own and begins no batch."""
 
     def expect_unnamed_parse(self, statement: PreparedStatement) -> None:
-        """What comes first in a batch is read; so whatever becomes of it, the session will have what the client has."""
+        """Postgres never skips the first message of a batch, so the session will have what the client has."""
         self.has_unnamed = self.has_unnamed or not self.is_unsynced
         self.is_unsynced = True
         self.expect((_PARSE_UNNAMED, statement))
@@ -114,7 +172,7 @@ class PendingReplies(SessionState):
 
     def expect_sync(self) -> None:
         self._has_bound = False
-        if not self._is_copying:  # then Postgres reads over it
+        if not self._is_copying:  # while copying, Postgres ignores it
             self.expected.append(SYNC)
             self.is_unsynced = self.is_skipping = False
 
@@ -122,46 +180,46 @@ class PendingReplies(SessionState):
         if self._is_copying:
             self._is_copying = False
         elif self.expected:
-            self.expect(COPY_END)  # else nobody reads it
+            self.expect(COPY_END)  # without a pending request Postgres ignores it
 
-    # Answers.
+    # Replies.
 
     def complete_next(self) -> ReplyKind | None:
-        """A Parse or a Close is done: which."""
+        """Handle ParseComplete or CloseComplete; return the kind of the request."""
         if not self.expected:
             return None
-        entry = kind, about = self.expected.popleft()
-        self._changes -= _is_change(entry)
-        if isinstance(about, PreparedStatement):
-            self.unnamed_statement.statement, self.has_unnamed = about, True
+        entry = kind, subject = self.expected.popleft()
+        self._change_count -= _is_change(entry)
+        if isinstance(subject, PreparedStatement):
+            self.unnamed_statement.statement, self.has_unnamed = subject, True
         elif kind is _CLOSE_UNNAMED:
             self.unnamed_statement.statement = None
         return kind
 
     def complete_deallocate(self) -> None:
         if self.expected and self.expected[0][0] is ReplyKind.DEALLOCATE:
-            self._changes -= _is_change(self.expected.popleft())
+            self._change_count -= _is_change(self.expected.popleft())
 
     def on_error(self) -> None:
         self._is_copying = False
-        if self.is_parsing_unnamed:  # it has taken the other's place all the same
+        if self.is_parsing_unnamed:  # a failed Parse drops the old unnamed statement too
             self.unnamed_statement.statement = None
         if not self._undo_skipped():
             self.is_skipping = True
 
     def on_ready(self, status: int) -> None:
         expected = self.expected
-        if expected and expected[0][0] > _LAST_END:
+        if expected and expected[0][0] > _LAST_BATCH_END:
             self._undo_skipped()
         if expected and expected.popleft() is QUERY:
             self.unnamed_statement.statement = None
-        while expected and expected[0] is COPY_END:  # of data that nobody reads
+        while expected and expected[0] is COPY_END:  # of data that Postgres ignores
             expected.popleft()
         self.is_skipping = self._is_copying = False
         self.status = status
 
     def on_copy_in(self) -> None:
-        """Postgres reads data now; a Sync that comes before their end is read over."""
+        """Postgres reads COPY data from now on, and ignores a Sync that comes before its end."""
         expected = self.expected
         while expected and expected[0] is SYNC:
             expected.popleft()
@@ -173,21 +231,21 @@ class PendingReplies(SessionState):
             self._is_copying = True
 
     def undo_all(self) -> None:
-        """Postgres has read nothing of it."""
+        """Undo all pending requests: Postgres has read none of them."""
         undone = [undo for _, undo in self.expected if callable(undo)]
         self.expected.clear()
-        self._changes = 0
+        self._change_count = 0
         for undo in reversed(undone):
             undo()
 
     def _undo_skipped(self) -> bool:
-        """Whether the end of the batch is awaited already."""
+        """Undo the rest of the batch; return whether its end was sent already."""
         expected = self.expected
         undone: list[Undo] = []
         skips_query = False
-        while expected and (expected[0][0] > _LAST_END or (skips_query and expected[0] in (QUERY, CALL))):
+        while expected and (expected[0][0] > _LAST_BATCH_END or (skips_query and expected[0] in (QUERY, CALL))):
             entry = expected.popleft()
-            self._changes -= _is_change(entry)
+            self._change_count -= _is_change(entry)
             skips_query = skips_query or entry[0] is ReplyKind.SENTINEL
             if callable(entry[1]):
                 undone.append(entry[1])
@@ -198,4 +256,4 @@ class PendingReplies(SessionState):
 
 
 def _is_change(entry: ExpectedReply) -> bool:
-    return callable(entry[1]) and entry[0] not in _ASKING
+    return callable(entry[1]) and entry[0] not in _DESCRIPTIONS

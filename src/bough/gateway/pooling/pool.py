@@ -1,7 +1,7 @@
-"""The members of one role, database and set of startup parameters: who rests, who is lent, who waits.
+"""The server connections for one role, database and set of startup parameters, and the clients that share them.
 
-A client gets the member back that it had last, if nobody else has had it since: that one needs no cleaning.
-Clients wait in the order they came.
+A client gets the server connection that it used last if no other client has used it since, because that one needs
+no reset. Clients wait in the order in which they came.
 """
 
 import asyncio
@@ -9,34 +9,33 @@ import hashlib
 from collections import OrderedDict, deque
 from typing import Protocol
 
+from bough.domain.pooler import PoolSettings
 from bough.gateway.backend import Backend, BackendConnector
-from bough.gateway.control_plane import PoolSettings
 from bough.gateway.pooling import eviction
 from bough.gateway.pooling.eviction import WaitingClient
 from bough.gateway.pooling.extensions import StatefulExtensions
-from bough.gateway.pooling.opening import APPLICATION_NAME, ServerLoginFailed, TooManyConnections, log_in_server
-from bough.gateway.pooling.reported_parameters import ReportedParameters
+from bough.gateway.pooling.reported_parameters import APPLICATION_NAME, ReportedParameters
 from bough.gateway.pooling.server_connection import ServerConnection
-from bough.gateway.pooling.server_login import ServerGreeting
+from bough.gateway.pooling.server_login import ServerGreeting, ServerLoginFailed, TooManyConnections, log_in_server
 from bough.gateway.pooling.statements import StatementCatalog
 from bough.gateway.routing import ConnectionTarget
 from bough.ids import EndpointId
 
-TICK_SECONDS = 0.1  # seconds
-AFFINITY_SECONDS = 0.02  # seconds that a member stays its last client's, when another may be opened
-_MAX_OPENING = 8  # members that are being opened
+TICK_SECONDS = 0.1
+AFFINITY_SECONDS = 0.02  # how long a server connection is reserved for its last client, if another can be opened
+_MAX_OPENING = 8  # server connections opened at the same time
 
 
 class PoolBudget(Protocol):
-    """What all pools of an endpoint share."""
+    """The budget of server connections that the pools of an endpoint share."""
 
     def acquire_server(self, pool: "Pool") -> bool:
-        """Whether one more member may be opened."""
+        """Take one server connection from the budget, if possible."""
 
     def release_server(self, pool: "Pool") -> None: ...
 
     def remove_if_empty(self, pool: "Pool") -> None:
-        """Somebody left; perhaps it was the last one."""
+        """Remove the pool if it has no clients and no server connections."""
 
 
 class Pool:
@@ -49,27 +48,27 @@ class Pool:
         budget: PoolBudget,
     ) -> None:
         self.endpoint = endpoint
-        self.budget_key = _key(endpoint, target)
+        self.budget_key = _budget_key(endpoint, target)
         self.target = target
         self.settings = settings
         self.catalog = StatementCatalog()
         self.extensions = StatefulExtensions()
         self.clients: set[WaitingClient] = set()
         self.servers: set[ServerConnection] = set()
-        self.idle: OrderedDict[ServerConnection, None] = OrderedDict()  # the longest rested first
+        self.idle: OrderedDict[ServerConnection, None] = OrderedDict()  # longest idle first
         self.waiting: deque[WaitingClient] = deque()
-        self.waits, self.waited_seconds = 0, 0.0  # since they were reported
-        self._backends = connector
+        self.waits, self.waited_seconds = 0, 0.0  # since the last report
+        self._connector = connector
         self._budget = budget
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()
         self._greeting = ServerGreeting()
-        self._is_budget_exhausted = False  # the budget, when it was looked at last
+        self._is_budget_exhausted = False  # at the last attempt
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def waiting_count(self) -> int:
-        """How many wait for a member, to use it or to learn how Postgres greets."""
+        """The number of clients that wait for a server connection or for the greeting."""
         return len(self.waiting) + len(self._greeting)
 
     @property
@@ -79,14 +78,14 @@ class Pool:
     # Clients.
 
     async def wait_for_greeting(self) -> None:
-        """Comes back when it is known how Postgres greets; a role or database that it refuses raises."""
+        """Return when the greeting of Postgres is known; raise if Postgres rejects the role or the database."""
         if self._greeting.is_known:
             return
-        asked = self._greeting.add_waiter()
+        waiter = self._greeting.add_waiter()
         self._grow(0)
         self._schedule_tick()
         try:
-            await self._greeting.wait(asked, self.settings)
+            await self._greeting.wait(waiter, self.settings)
         except BaseException:
             self._budget.remove_if_empty(self)
             raise
@@ -95,13 +94,13 @@ class Pool:
         return self._greeting.get_for(application_name)
 
     def assign_server(self, client: WaitingClient) -> bool:
-        """Whether the client has a member that takes its bytes now; otherwise it is told to go on."""
-        member = self._pick(client)
-        if member is None:
+        """Assign a server connection; return False if the client must wait for `on_server_ready`."""
+        server = self._take_idle(client)
+        if server is None:
             self.enqueue(client)
             return False
-        client.server = member
-        return member.assign(client)
+        client.server = server
+        return server.assign(client)
 
     def enqueue(self, client: WaitingClient, *, at_front: bool = False) -> None:
         client.waiting_since = self._loop.time()
@@ -113,7 +112,7 @@ class Pool:
         self._schedule_tick()
 
     def dequeue(self, client: WaitingClient) -> None:
-        """It does not wait any longer."""
+        """Remove the client from the queue."""
         if client in self.waiting:
             self.waiting.remove(client)
 
@@ -125,28 +124,28 @@ class Pool:
         self.clients.discard(client)
         self._budget.remove_if_empty(self)
 
-    def _pick(self, client: WaitingClient) -> ServerConnection | None:
+    def _take_idle(self, client: WaitingClient) -> ServerConnection | None:
         idle = self.idle
-        last = client.last_server
-        if last is not None and last.last_client is client and last in idle:
-            del idle[last]
-            return last
+        last_server = client.last_server
+        if last_server is not None and last_server.last_client is client and last_server in idle:
+            del idle[last_server]
+            return last_server
         if self.waiting or not idle:
             return None
-        member = next(iter(idle))
+        server = next(iter(idle))
         now = self._loop.time()
-        if now - member.idle_since > AFFINITY_SECONDS:
-            # Of those that are nobody's by now the last one, so that the others grow old and are closed.
-            member = next(each for each in reversed(idle) if now - each.idle_since > AFFINITY_SECONDS)
-        elif member.last_client is not None and self._grow(1):
+        if now - server.idle_since > AFFINITY_SECONDS:
+            # The most recently used unreserved one, so that the others become idle long enough to be closed.
+            server = next(each for each in reversed(idle) if now - each.idle_since > AFFINITY_SECONDS)
+        elif server.last_client is not None and self._grow(1):
             return None
-        del idle[member]
-        if member.can_serve(client):
-            return member
-        member.close()
+        del idle[server]
+        if server.can_serve(client):
+            return server
+        server.close()
         return None
 
-    # Members.
+    # Server connections.
 
     def release(self, server: ServerConnection) -> None:
         if server.is_closed:
@@ -155,7 +154,7 @@ class Pool:
         if server.is_retired or server.is_ending or server.pending_replies.is_unusable:
             server.close()
         elif self.waiting and not server.can_serve(self.waiting[0]):
-            server.close()  # another is opened in its place
+            server.close()  # another one is opened instead
         elif self.waiting:
             client = self.waiting.popleft()
             self.waits += 1
@@ -175,24 +174,24 @@ class Pool:
         self._grow(0)
         self._budget.remove_if_empty(self)
 
-    def _grow(self, more: int) -> bool:
-        """Whether a member is on its way for each who waits, or as many as may be."""
-        while not self._is_budget_exhausted and len(self._opening) < min(self.waiting_count + more, _MAX_OPENING):
+    def _grow(self, extra: int) -> bool:
+        """Open server connections for waiting clients, within the limits; return whether any are being opened."""
+        while not self._is_budget_exhausted and len(self._opening) < min(self.waiting_count + extra, _MAX_OPENING):
             if not self._budget.acquire_server(self):
                 self._is_budget_exhausted = True
                 break
             task = self._loop.create_task(self._open())
             self._opening.add(task)
-            task.add_done_callback(self._opened)
+            task.add_done_callback(self._on_opened)
         return bool(self._opening)
 
     async def _open(self) -> None:
-        name = (
+        application_name = (
             next((client.application_name for client in self.waiting), b"")
             or self.target.parameters.get(APPLICATION_NAME, "").encode()
         )
         try:
-            backend, reported = await log_in_server(self._backends, self.endpoint, self.target, name)
+            backend, reported = await log_in_server(self._connector, self.endpoint, self.target, application_name)
         except ServerLoginFailed as reason:
             self._budget.release_server(self)
             self._fail(reason)
@@ -201,32 +200,32 @@ class Pool:
             if not isinstance(reason, TooManyConnections):
                 raise
         else:
-            self._add(backend, reported, name)
+            self._add_server(backend, reported, application_name)
 
-    def _add(self, backend: Backend, reported: ReportedParameters, name: bytes) -> None:
-        member = ServerConnection(backend, reported, self, name, self.settings.statements)
-        self.servers.add(member)
+    def _add_server(self, backend: Backend, reported: ReportedParameters, application_name: bytes) -> None:
+        server = ServerConnection(backend, reported, self, application_name, self.settings.statements)
+        self.servers.add(server)
         self._schedule_tick()
-        self._greeting.set_known(member.reported_parameters)
-        self.release(member)
+        self._greeting.set_known(server.reported_parameters)
+        self.release(server)
 
-    def _opened(self, task: "asyncio.Task[None]") -> None:
+    def _on_opened(self, task: "asyncio.Task[None]") -> None:
         self._opening.discard(task)
         self._budget.remove_if_empty(self)
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
 
     def _fail(self, reason: ServerLoginFailed) -> None:
-        """Nobody who waits can be served."""
+        """Disconnect all waiting clients: no server connection can be opened."""
         self._greeting.fail(reason.__cause__ or reason)
         waiting, self.waiting = self.waiting, deque()
         for client in waiting:
             client.disconnect(reason.error)
 
-    # Time.
+    # Maintenance.
 
     def _schedule_tick(self) -> None:
-        """While there is something to look at."""
+        """Schedule maintenance while there is something to maintain."""
         if self._timer is not None:
             return
         if self.servers or self.waiting or self._greeting or (self.clients and self.settings.client_idle_seconds):
@@ -251,11 +250,11 @@ class Pool:
             self._timer.cancel()
         for task in self._opening:
             task.cancel()
-        for member in tuple(self.servers):
-            member.close()
+        for server in tuple(self.servers):
+            server.close()
 
 
-def _key(endpoint: EndpointId, target: ConnectionTarget) -> str:
-    """Of its role and database, as a file may be called."""
+def _budget_key(endpoint: EndpointId, target: ConnectionTarget) -> str:
+    """Return a file name for the endpoint, role and database."""
     names = f"{target.role}\0{target.database}".encode(errors="surrogateescape")
     return f"{endpoint}.{hashlib.sha256(names).hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""Parameters that Postgres reports to its clients, as a member has them and as a client was told."""
+"""The parameters that Postgres reports (ParameterStatus): those of a server connection or of a client."""
 
 from collections.abc import Mapping
 from weakref import WeakValueDictionary
@@ -7,14 +7,15 @@ from bough.gateway.wire import messages
 from bough.gateway.wire.framing import Message, MessageDecoder
 from bough.gateway.wire.protocol_error import ProtocolError
 
-_LONGEST = 1 << 20
-# Postgres has about fifteen, and extensions add a few. More would be a compute that fills our memory.
+APPLICATION_NAME = "application_name"
+_MAX_MESSAGE_BYTES = 1 << 20
+# Postgres reports about fifteen, and extensions add a few. The limit keeps a compute from filling our memory.
 MAX_PARAMETERS = 100
 MAX_PARAMETER_BYTES = 64 * 1024
 
 
 class ReportedParameters:
-    """One object for the same values, however many clients were told them."""
+    """Interned: all clients and servers with the same values share one object."""
 
     __slots__ = ("__weakref__", "values")
 
@@ -28,7 +29,7 @@ class ReportedParameters:
             or sum(len(name) + len(value) for name, value in values.items()) > MAX_PARAMETER_BYTES
         ):
             raise ProtocolError(
-                f"more than {MAX_PARAMETERS} parameters or {MAX_PARAMETER_BYTES} bytes of them are reported"
+                f"it reports more than {MAX_PARAMETERS} parameters or {MAX_PARAMETER_BYTES} bytes of them"
             )
         key = tuple(sorted(values.items()))
         found = _known.get(key)
@@ -38,34 +39,36 @@ class ReportedParameters:
 
     @classmethod
     def from_greeting(cls, data: bytes) -> "ReportedParameters":
-        """What Postgres said when a session began."""
-        framing = MessageDecoder(_LONGEST)
-        framing.feed(data)
+        """Parse the messages that Postgres sends at the start of a session."""
+        decoder = MessageDecoder(_MAX_MESSAGE_BYTES)
+        decoder.feed(data)
         values: dict[bytes, bytes] = {}
-        while (message := framing.next_message()) is not None:
+        while (message := decoder.next_message()) is not None:
             if message.type == messages.PARAMETER_STATUS:
-                values |= _pair(message.body)
+                values |= _parse_status(message.body)
         return cls.intern(values)
 
     def with_status(self, body: bytes) -> "ReportedParameters":
-        """With a parameter as a message has it."""
-        return ReportedParameters.intern({**self.values, **_pair(body)})
+        """Return a copy with the parameter of a ParameterStatus body."""
+        return ReportedParameters.intern({**self.values, **_parse_status(body)})
 
     def encode(self) -> bytes:
-        return b"".join(_message(name, value) for name, value in self.values.items())
+        return b"".join(_encode_status(name, value) for name, value in self.values.items())
 
     def encode_changes(self, known: "ReportedParameters") -> bytes:
-        """The messages that say what is different."""
-        return b"".join(_message(name, value) for name, value in self.values.items() if known.values.get(name) != value)
+        """Encode the parameters that differ from `known`."""
+        return b"".join(
+            _encode_status(name, value) for name, value in self.values.items() if known.values.get(name) != value
+        )
 
 
 _known: WeakValueDictionary[tuple[tuple[bytes, bytes], ...], ReportedParameters] = WeakValueDictionary()
 
 
-def _pair(body: bytes) -> dict[bytes, bytes]:
+def _parse_status(body: bytes) -> dict[bytes, bytes]:
     name, _, rest = body.partition(b"\0")
     return {name: rest.removesuffix(b"\0")}
 
 
-def _message(name: bytes, value: bytes) -> bytes:
+def _encode_status(name: bytes, value: bytes) -> bytes:
     return Message(messages.PARAMETER_STATUS, name + b"\0" + value + b"\0").encode()

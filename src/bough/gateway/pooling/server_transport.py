@@ -1,4 +1,4 @@
-"""A connection with Postgres as such: it is read and written to, paused, cancelled, closed."""
+"""The transport of a server connection: reading, writing, pausing, canceling and closing."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -13,19 +13,19 @@ class ServerTransport(ABC):
         self.backend = backend
         self.is_closed = False
         self._loop = asyncio.get_running_loop()
-        self._writer = BufferedWriter(backend.channel, self._flushed, self._unreachable)
+        self._writer = BufferedWriter(backend.channel, self._on_flushed, self._on_unreachable)
         self._is_paused = False
-        self._cancels = 0  # on their way
-        self._is_release_pending = False  # it is given back when the last of them has arrived
-        self._loop.add_reader(backend.channel.fd, self._readable)
+        self._pending_cancels = 0
+        self._is_release_pending = False  # released when the last cancel has arrived
+        self._loop.add_reader(backend.channel.fd, self._on_readable)
 
     async def cancel(self) -> None:
-        """Whatever it does for the client now; nobody else gets it before the signal has arrived."""
-        self._cancels += 1
+        """Cancel the running query. No other client gets the connection before the signal has arrived."""
+        self._pending_cancels += 1
         try:
             await cancel.send_cancel(self.backend)
         finally:
-            self._cancels -= 1
+            self._pending_cancels -= 1
             if self._is_release_pending:
                 self._release()
 
@@ -36,7 +36,7 @@ class ServerTransport(ABC):
     def resume(self) -> None:
         if self._is_paused and not self.is_closed:
             self._is_paused = False
-            self._loop.add_reader(self.backend.channel.fd, self._readable)
+            self._loop.add_reader(self.backend.channel.fd, self._on_readable)
 
     def close(self) -> None:
         if self.is_closed:
@@ -48,26 +48,26 @@ class ServerTransport(ABC):
         self._on_closed()
 
     def _release(self) -> None:
-        self._is_release_pending = self._cancels > 0
+        self._is_release_pending = self._pending_cancels > 0
         if not self._is_release_pending:
             self._on_released()
 
     @abstractmethod
-    def _readable(self) -> None:
-        """Postgres has said something, or has gone."""
+    def _on_readable(self) -> None:
+        """Postgres has sent data or closed the connection."""
 
     @abstractmethod
-    def _flushed(self) -> None:
-        """It has taken all that it was sent, after that had to wait."""
+    def _on_flushed(self) -> None:
+        """All buffered data has been sent."""
 
     @abstractmethod
-    def _unreachable(self) -> None:
-        """It will take nothing any more."""
+    def _on_unreachable(self) -> None:
+        """Postgres takes no more data."""
 
     @abstractmethod
     def _on_released(self) -> None:
-        """Nobody has it any longer."""
+        """The connection has no client any more."""
 
     @abstractmethod
     def _on_closed(self) -> None:
-        """It is closed."""
+        """The connection is closed."""

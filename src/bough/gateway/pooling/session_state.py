@@ -1,40 +1,34 @@
-"""What a member holds for its clients, and what they have left behind in its session, as far as it is known."""
+"""What a server connection holds for its clients, and what they have left behind in its session."""
 
-from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection
-from functools import partial
 from itertools import islice
 
-from bough.gateway.pooling.awaited import ExpectedReply, ReplyKind
-from bough.gateway.pooling.statements import PreparedStatement, encode_close
+from bough.gateway.pooling.statements import PreparedStatement
 from bough.gateway.wire.session_effects import SessionEffects
 
-_MOST_STALE = 1000  # names that Postgres may have and that we do not count on
-_MOST_UNUSED = 8  # times that sparing the statements may be in vain: it takes longer, as long in sum as making one
-_MOST_SPARED = 50  # when the member changes hands: Postgres has to look at each of them
-_WORTH_SPARING = 100  # bytes; to make a shorter one again takes Postgres no longer than to spare it
+_MAX_STALE = 1000  # statements that Postgres may have and that are not relied on
+# Keeping statements makes a reset slower. After so many resets without a use it has cost as much as preparing one.
+_MAX_UNUSED_RESETS = 8
+_MAX_KEPT = 50  # statements per reset: Postgres has to look at each of them
+_MIN_KEPT_BYTES = 100  # preparing a shorter statement again costs Postgres no more than keeping it
 
 
-class SessionState(ABC):
+class SessionState:
     def __init__(self, max_statements: int) -> None:
         self.max_statements = max_statements
-        self.statements: OrderedDict[bytes, int] = OrderedDict()  # names and lengths; the longest unused first
-        self._unused = 0  # times that the session was cleaned since one of them was used
-        self.changed_statements: set[bytes] = set()  # statements that have other columns here than clients were told
-        self.has_changed_settings = False  # the session's settings may have changed
-        self.is_dirty = False  # something is left that even the same client shall not find again
-        self.is_unusable = False  # no cleaning helps
+        self.statements: OrderedDict[bytes, int] = OrderedDict()  # names and lengths, least recently used first
+        self._unused_resets = 0  # since one of the statements was used
+        self.changed_statements: set[bytes] = set()  # that have other columns here than clients were sent
+        self.has_changed_settings = False  # perhaps
+        self.is_dirty = False  # the session must be reset even for the same client
+        self.is_unusable = False  # no reset is sufficient
         self.has_sql_prepared = False
         self.has_changed_extensions = False
         self.has_set_seed = False
         self.local_sets = 0
-        self.custom_settings: set[bytes] = set()  # names of those that were touched and that Postgres does not list
+        self.custom_settings: set[bytes] = set()  # changed ones that pg_settings does not list
         self._stale: set[bytes] = set()
-
-    @abstractmethod
-    def expect(self, entry: ExpectedReply) -> None:
-        """An answer, to what is sent next."""
 
     def record_effects(self, effects: SessionEffects) -> None:
         self.has_changed_settings = self.has_changed_settings or effects.changes_settings
@@ -52,80 +46,67 @@ class SessionState(ABC):
         else:
             self.changed_statements.add(statement.name)
 
-    def ensure_prepared(self, statement: PreparedStatement) -> bytes:
-        """What to send so that the member holds this statement: often nothing."""
-        if statement.name in self.statements:
-            self.statements.move_to_end(statement.name)
-            self._unused = 0
-            return b""
-        room = self.add_statement(statement)
-        self.expect((ReplyKind.PARSE_OURS, partial(self.mark_stale, statement.name)))
-        return room + statement.encode_parse()
-
-    def add_statement(self, statement: PreparedStatement) -> bytes:
-        """The statement counts as held from now on."""
-        out = b""
-        for name in self._statements_to_close(statement):
-            self.expect((ReplyKind.CLOSE_OURS, partial(self.mark_stale, name)))
-            out += encode_close(name)
-        self.statements[statement.name] = len(statement.body)
-        self._unused = 0
-        return out
-
-    def _statements_to_close(self, statement: PreparedStatement) -> list[bytes]:
-        """The statement itself too, when it is there: it may be an old one."""
-        leaving = []
+    def store_statement(self, statement: PreparedStatement) -> list[bytes]:
+        """Record the statement as held; return the names to close before it is prepared."""
+        closed = []
         if statement.name in self.statements or statement.name in self._stale:
             self.statements.pop(statement.name, None)
             self._stale.discard(statement.name)
-            leaving.append(statement.name)
+            closed.append(statement.name)
         if len(self.statements) >= self.max_statements:
-            leaving.append(self.statements.popitem(last=False)[0])
-        return leaving
+            closed.append(self.statements.popitem(last=False)[0])
+        self.statements[statement.name] = len(statement.body)
+        self._unused_resets = 0
+        return closed
 
     def mark_stale(self, name: bytes) -> None:
-        """Whether Postgres has it is not known."""
+        """Record that it is not known whether Postgres has this statement."""
         self.statements.pop(name, None)
         self._stale.add(name)
-        if len(self._stale) > _MOST_STALE:
+        if len(self._stale) > _MAX_STALE:
             self.is_dirty = self.has_sql_prepared = True
 
     def reset(self, client_statements: Collection[bytes]) -> list[bytes] | None:
-        """Nothing is left of whoever had the member; which statements must be closed for that, None: all.
+        """Reset the state for the next client; return the statements that must be closed, None: all.
 
-        The next client sees the texts of all that there are, so only its `own` are spared.
+        A client can see the text of every statement in its session, so only its own statements are kept.
         """
-        spared: list[bytes] = []
-        if self.statements and client_statements and not self.has_sql_prepared and self._unused < _MOST_UNUSED:
-            spared = [name for name in islice(reversed(self.statements), _MOST_SPARED) if name in client_statements]
-        self._unused += 1
+        kept: list[bytes] = []
+        if (
+            self.statements
+            and client_statements
+            and not self.has_sql_prepared
+            and self._unused_resets < _MAX_UNUSED_RESETS
+        ):
+            kept = [name for name in islice(reversed(self.statements), _MAX_KEPT) if name in client_statements]
+        self._unused_resets += 1
         self.is_dirty = self.has_changed_settings = self.has_sql_prepared = self.has_changed_extensions = (
             self.has_set_seed
         ) = False
         self.local_sets = 0
         self.custom_settings.clear()
-        if not any(self.statements[name] >= _WORTH_SPARING for name in spared):
+        if not any(self.statements[name] >= _MIN_KEPT_BYTES for name in kept):
             self.forget_statements()
             return None
-        return self._keep_only(spared)
+        return self._keep_only(kept)
 
-    def _keep_only(self, spared: list[bytes]) -> list[bytes]:
-        """No others are held any longer; which those are."""
-        leaving = list(self.statements.keys() - spared) if len(spared) < len(self.statements) else []
-        for name in leaving:
+    def _keep_only(self, kept: list[bytes]) -> list[bytes]:
+        """Drop all other statements and return their names."""
+        dropped = list(self.statements.keys() - kept) if len(kept) < len(self.statements) else []
+        for name in dropped:
             del self.statements[name]
-        leaving += self._stale
+        dropped += self._stale
         self._stale.clear()
-        self.changed_statements.difference_update(leaving)
-        return leaving
+        self.changed_statements.difference_update(dropped)
+        return dropped
 
     def forget_statements(self) -> None:
-        """It holds no statements any longer, but for the one without a name."""
+        """Forget all named statements."""
         self.statements.clear()
         self.changed_statements.clear()
         self._stale.clear()
 
     def invalidate_statements(self) -> None:
-        """Plans of statements may not fit their tables any longer: each is made again when it is needed."""
+        """Prepare each statement again when it is next used: its plan may no longer fit the tables."""
         self._stale.update(self.statements)
         self.statements.clear()

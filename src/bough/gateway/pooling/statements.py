@@ -1,4 +1,4 @@
-"""Prepared statements: clients name them, members hold them under names of ours, made again where they are missing."""
+"""Prepared statements: clients name them, and server connections hold them under names of the gateway's own."""
 
 import hashlib
 import itertools
@@ -8,35 +8,47 @@ from weakref import WeakValueDictionary
 from bough.gateway.wire.session_effects import SessionEffects
 
 NAME_PREFIX = b"bough_"
-SettingsContext = frozenset[tuple[bytes, bytes]]  # settings of a session
+SettingsContext = frozenset[tuple[bytes, bytes]]  # the settings of a session
 
-UNUSED_NAME = NAME_PREFIX + b"gone"  # a name that no statement has for longer than one message needs
+UNUSED_NAME = NAME_PREFIX + b"gone"  # no statement has this name for longer than one message
 
 
 class PreparedStatement:
-    """A text with the types of its parameters, as Parse carries them behind the name."""
+    """A query with its parameter types, in the form that Parse carries after the name."""
 
     __slots__ = ("__weakref__", "body", "context", "description_hash", "effects", "name")
 
     def __init__(
         self, name: bytes, body: bytes, effects: SessionEffects, context: SettingsContext = frozenset()
     ) -> None:
-        self.name = name  # on members
+        self.name = name  # on server connections
         self.body = body
         self.effects = effects
         self.context = context
-        self.description_hash: bytes | None = None  # its parameters and columns, as clients were told
+        self.description_hash: bytes | None = None  # of the parameters and columns that clients were sent
 
     def encode_parse(self) -> bytes:
-        """The message that makes it."""
         return b"P" + (len(self.name) + len(self.body) + 5).to_bytes(4) + self.name + b"\0" + self.body
 
 
-class StatementCatalog:
-    """The statements of a pool's clients: one text, however many clients prepared it, is one statement.
+class UnnamedStatement:
+    """The unnamed prepared statement of one client, updated as Postgres confirms each Parse and Close.
 
-    But only under the same settings, for a text may mean another thing under others; and only while it has
-    the same columns.
+    Messages whose replies are pending may still fail, or be skipped because of an earlier error.
+    """
+
+    __slots__ = ("statement",)
+
+    def __init__(self) -> None:
+        # One that was too long to be read whole has an empty body, and cannot be prepared again.
+        self.statement: PreparedStatement | None = None
+
+
+class StatementCatalog:
+    """The statements of a pool's clients. Clients that prepare the same query share one statement.
+
+    They share it only under the same settings, because the same query can mean something else under others,
+    and only while it has the same columns.
     """
 
     def __init__(self) -> None:
@@ -47,15 +59,15 @@ class StatementCatalog:
         return self._known.get((body, context)) or self._add(body, effects, context)
 
     def renew(self, old: PreparedStatement, description_hash: bytes) -> PreparedStatement:
-        """The same text, now that it has other columns; who was told the old ones keeps the old one."""
+        """Return a statement for the same query with other columns; clients that know the old ones keep `old`."""
         known = self._known.get((old.body, old.context))
         if known is None or known.description_hash != description_hash:
             known = self._add(old.body, old.effects, old.context)
             known.description_hash = description_hash
         return known
 
-    def _add(self, body: bytes, look: SessionEffects, context: SettingsContext) -> PreparedStatement:
-        statement = PreparedStatement(NAME_PREFIX + b"%d" % next(self._numbers), body, look, context)
+    def _add(self, body: bytes, effects: SessionEffects, context: SettingsContext) -> PreparedStatement:
+        statement = PreparedStatement(NAME_PREFIX + b"%d" % next(self._numbers), body, effects, context)
         self._known[body, context] = statement
         return statement
 
@@ -73,7 +85,7 @@ def encode_describe(name: bytes) -> bytes:
 
 
 def encode_empty_statement(name: bytes) -> bytes:
-    """A statement that does nothing, in place of one that may be there."""
+    """Replace whatever statement has this name by an empty one."""
     return encode_close(name) + b"P" + (len(name) + 8).to_bytes(4) + name + b"\0\0\0\0"
 
 
@@ -81,11 +93,11 @@ FLUSH = b"H\0\0\0\x04"
 
 
 def hash_description(parameters: bytes, columns: bytes) -> bytes:
-    """What a client must know to read its rows: not which tables they are from."""
-    out = [parameters, columns[:2]]
+    """Hash what a client needs to read the rows, without the tables that the columns come from."""
+    hashed = [parameters, columns[:2]]
     at = 2
     for _ in range(int.from_bytes(columns[:2])):
         end = columns.index(0, at) + 1
-        out += (columns[at:end], columns[end + 6 : end + 16])
+        hashed += (columns[at:end], columns[end + 6 : end + 16])
         at = end + 18
-    return hashlib.sha256(b"".join(out)).digest()
+    return hashlib.sha256(b"".join(hashed)).digest()

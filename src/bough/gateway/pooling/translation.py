@@ -1,43 +1,42 @@
-"""One message of a client, as the member that serves it shall hear it.
+"""Translates the messages of a client for the server connection that serves it.
 
-Names of prepared statements become ours; a statement that the member lacks is made first; a text that must
-not run becomes one that Postgres refuses.
+Prepared statements get names of the gateway's own, and a statement that the server connection does not have is
+prepared first. A query that must not run is replaced by one that Postgres rejects.
 """
 
 from collections.abc import Callable, Mapping
 
-from bough.gateway.pooling import awaited, statements
-from bough.gateway.pooling.awaited import ReplyKind
-from bough.gateway.pooling.pending_replies import PendingReplies
+from bough.gateway.pooling import pending_replies, statements
+from bough.gateway.pooling.pending_replies import PendingReplies, ReplyKind
 from bough.gateway.pooling.prepared import MAX_STATEMENT_BYTES, ClientStatements, encode_rejection
 from bough.gateway.pooling.statements import (
     UNUSED_NAME,
     PreparedStatement,
     StatementCatalog,
+    UnnamedStatement,
     encode_close,
     encode_describe,
     encode_empty_statement,
     encode_query,
 )
-from bough.gateway.pooling.unnamed import UnnamedStatement
+from bough.gateway.wire.framing import HEADER_LENGTH
 from bough.gateway.wire.protocol_error import ProtocolError
 from bough.gateway.wire.rejections import StatementRejection
 from bough.gateway.wire.session_effects import NO_EFFECTS, SessionEffects, find_session_effects
 
-_BODY = 5  # where a message's body begins
 BIND, CALL, CLOSE, COPY_DATA, COPY_DONE, COPY_FAIL, DESCRIBE, EXECUTE, FLUSH, PARSE, QUERY, SYNC = b"BFCdcfDEHPQS"
-BATCH_ENDS = frozenset((CALL, QUERY, SYNC))  # of a batch
+BATCH_ENDS = frozenset((CALL, QUERY, SYNC))
 COPY_MESSAGES = frozenset((COPY_DATA, COPY_DONE, COPY_FAIL))
 STREAMABLE = frozenset((BIND, CALL, COPY_DATA, PARSE, QUERY))
 _STATEMENT = b"S"[0]
 _TOO_LARGE = StatementRejection(
     sqlstate="54000",
-    message=f"a prepared statement with a name may have {MAX_STATEMENT_BYTES >> 20} MB on a pooled host",
-    hint="Prepare it without a name, or use the direct host: the same one without -pooler.",
+    message=f"a named prepared statement may be at most {MAX_STATEMENT_BYTES >> 20} MB long on a pooled host",
+    hint="Prepare it without a name, or use the direct host: the same name without -pooler.",
 )
 
 Data = bytes | bytearray
-MessageSpan = tuple[Data, int, int, int]  # where a message begins in it and ends, and where what there is of it ends
+MessageSpan = tuple[Data, int, int, int]  # the start and end of a message, and the end of its received part
 
 
 class MessageTranslator:
@@ -46,73 +45,75 @@ class MessageTranslator:
     def __init__(self, catalog: StatementCatalog) -> None:
         self.prepared = ClientStatements(catalog)
         self.unnamed_statement = UnnamedStatement()
-        self.discards_rest = False  # what is still to come of the last message goes nowhere
-        self.is_waiting = False  # the last message shall be asked again when what stands in its place is answered
+        self.discards_rest = False  # the part of the last message still to come is not forwarded
+        self.is_waiting = False  # the last message must be translated again when its replacement has been answered
 
     def translate(self, kind: int, span: MessageSpan, pending: PendingReplies) -> Data | None:
-        """What stands in its place; None: it goes on as it is."""
+        """Return the replacement for a message; None: forward it unchanged."""
         try:
             return HANDLERS[kind](self, span, pending)
-        except (ValueError, IndexError) as error:  # a name has no end
-            raise ProtocolError("a message does not end as it must") from error
+        except (ValueError, IndexError) as error:  # a name is not terminated
+            raise ProtocolError("a message is not terminated correctly") from error
 
     def query(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
         if pending.is_skipping:
-            return None  # Postgres reads over it
+            return None  # Postgres skips it
         data, at, stop, limit = span
-        found = find_session_effects(bytes(data[at + _BODY : min(stop - 1, limit)]), is_transaction=pending.is_free)
-        if found.deallocates and self._must_wait(pending):
+        effects = find_session_effects(
+            bytes(data[at + HEADER_LENGTH : min(stop - 1, limit)]), is_transaction=pending.is_free
+        )
+        if effects.deallocates and self._must_wait(pending):
             return statements.FLUSH
-        before = _encode_sentinel(pending) if pending.is_unsynced else b""
-        if found is not NO_EFFECTS:
-            if found.rejection is not None:
+        prefix = _encode_sentinel(pending) if pending.is_unsynced else b""
+        if effects is not NO_EFFECTS:
+            if effects.rejection is not None:
                 self.discards_rest = limit < stop
-                pending.expect_rejection(found.rejection)
-                pending.expect(awaited.QUERY)
-                return before + encode_query(found.rejection.failing_sql())
-            before += self._record_effects(found, pending, runs=True)
-        pending.expect(awaited.QUERY)
-        return before + data[at:limit] if before else None
+                pending.expect_rejection(effects.rejection)
+                pending.expect(pending_replies.QUERY)
+                return prefix + encode_query(effects.rejection.failing_sql())
+            prefix += self._record_effects(effects, pending, runs=True)
+        pending.expect(pending_replies.QUERY)
+        return prefix + data[at:limit] if prefix else None
 
     def call(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
         if pending.is_skipping:
             return None
         data, at, _, limit = span
-        before = _encode_sentinel(pending) if pending.is_unsynced else b""
-        pending.expect(awaited.CALL)
-        return before + data[at:limit] if before else None
+        prefix = _encode_sentinel(pending) if pending.is_unsynced else b""
+        pending.expect(pending_replies.CALL)
+        return prefix + data[at:limit] if prefix else None
 
     def parse(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
         data, at, stop, limit = span
-        end = data.index(0, at + _BODY, limit)
+        end = data.index(0, at + HEADER_LENGTH, limit)
         body = bytes(data[end + 1 : limit])
-        name = bytes(data[at + _BODY : end])
+        name = bytes(data[at + HEADER_LENGTH : end])
         if pending.is_skipping and not name:
             return None
-        found = find_session_effects(body.partition(b"\0")[0], is_transaction=not name and pending.is_free)
-        if (name or found.deallocates) and self._must_wait(pending):
+        effects = find_session_effects(body.partition(b"\0")[0], is_transaction=not name and pending.is_free)
+        if (name or effects.deallocates) and self._must_wait(pending):
             return statements.FLUSH
-        refusal = found.rejection or (_TOO_LARGE if name and limit < stop else None)
-        self.discards_rest = limit < stop and (refusal is not None or bool(name))
-        if refusal is not None:
+        rejection = effects.rejection or (_TOO_LARGE if name and limit < stop else None)
+        self.discards_rest = limit < stop and (rejection is not None or bool(name))
+        if rejection is not None:
             pending.is_unsynced = True
-            return encode_rejection(refusal, pending)
-        before = b"" if found is NO_EFFECTS else self._record_effects(found, pending, runs=False)
+            return encode_rejection(rejection, pending)
+        prefix = b"" if effects is NO_EFFECTS else self._record_effects(effects, pending, runs=False)
         if name:
             pending.is_unsynced = True
-            made = before + self.prepared.parse(name, body, found, pending)
+            parse = prefix + self.prepared.parse(name, body, effects, pending)
             self.is_waiting, self.prepared.is_waiting = self.prepared.is_waiting, False
-            return made
+            return parse
         if pending.is_unsynced:
-            # It ends the former one even if it fails, but not if it is skipped; so a message goes ahead that is
-            # skipped with it, and does not fail.
-            pending.expect(awaited.CLOSE_OURS)
-            before += encode_close(UNUSED_NAME)
-        pending.expect_unnamed_parse(PreparedStatement(b"", body if limit == stop else b"", found))
-        return before + data[at:limit] if before else None
+            # A failed Parse drops the old unnamed statement, a skipped one does not. A Close of ours goes first: it
+            # cannot fail, so its reply shows that the Parse is not skipped.
+            pending.expect(pending_replies.CLOSE_OURS)
+            prefix += encode_close(UNUSED_NAME)
+        pending.expect_unnamed_parse(PreparedStatement(b"", body if limit == stop else b"", effects))
+        return prefix + data[at:limit] if prefix else None
 
     def accept_batch(self, statement: bytes, pending: PendingReplies) -> bool:
-        """All that `batches` takes in one go; whether nothing is to be changed about it."""
+        """Record a batch of `parse_simple_batch`; return whether it can be forwarded unchanged."""
         if (
             pending.is_unsynced
             or find_session_effects(statement.partition(b"\0")[0], is_transaction=pending.is_free) is not NO_EFFECTS
@@ -124,52 +125,52 @@ class MessageTranslator:
 
     def bind(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
         data, at, stop, limit = span
-        begin = data.index(0, at + _BODY, limit) + 1
+        begin = data.index(0, at + HEADER_LENGTH, limit) + 1
         end = data.index(0, begin, limit)
         pending.is_unsynced = True
         if end == begin:
-            before = self._use_unnamed(pending)
+            prefix = self._use_unnamed(pending)
             if self.is_waiting:
-                return before
+                return prefix
             pending.mark_bound()
-            return before + data[at:limit] if before else None
+            return prefix + data[at:limit] if prefix else None
         if self._must_wait(pending):
             return statements.FLUSH
-        given = bytes(data[begin:end])
-        before, name = self.prepared.use(given, pending)
+        client_name = bytes(data[begin:end])
+        prefix, name = self.prepared.use(client_name, pending)
         self.is_waiting, self.prepared.is_waiting = self.prepared.is_waiting, False
         if self.is_waiting:
-            return before
+            return prefix
         pending.mark_bound()
         length = (stop - at - 1 + len(name) - (end - begin)).to_bytes(4)
-        return b"".join((before, b"B", length, data[at + _BODY : begin], name, data[end:limit]))
+        return b"".join((prefix, b"B", length, data[at + HEADER_LENGTH : begin], name, data[end:limit]))
 
     def describe(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
         data, at, stop, _ = span
         pending.is_unsynced = True
-        if data[at + _BODY] != _STATEMENT:
+        if data[at + HEADER_LENGTH] != _STATEMENT:
             return None
-        given = _name(data, at, stop)
-        if given:
+        client_name = _parse_name(data, at, stop)
+        if client_name:
             if self._must_wait(pending):
                 return statements.FLUSH
-            before, name = self.prepared.describe(given, pending)
-            return before + encode_describe(name)
-        before = self._use_unnamed(pending)
+            prefix, name = self.prepared.describe(client_name, pending)
+            return prefix + encode_describe(name)
+        prefix = self._use_unnamed(pending)
         if self.is_waiting:
-            return before
-        return before + data[at:stop] if before else None
+            return prefix
+        return prefix + data[at:stop] if prefix else None
 
     def close(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
-        """The member keeps the statement: others may need it, and they are bounded.
+        """The server connection keeps the statement, because other clients may use it and their number is bounded.
 
-        What it may have under the client's own name goes.
+        A statement with the client's own name is closed.
         """
         data, at, stop, _ = span
         pending.is_unsynced = True
-        name = _name(data, at, stop) if data[at + _BODY] == _STATEMENT else None
+        name = _parse_name(data, at, stop) if data[at + HEADER_LENGTH] == _STATEMENT else None
         if not name:
-            pending.expect(awaited.CLOSE if name is None else awaited.CLOSE_UNNAMED)
+            pending.expect(pending_replies.CLOSE if name is None else pending_replies.CLOSE_UNNAMED)
             return None
         if self._must_wait(pending):
             return statements.FLUSH
@@ -179,13 +180,13 @@ class MessageTranslator:
     def execute(self, _span: MessageSpan, pending: PendingReplies) -> None:
         pending.is_unsynced = True
 
-    def flush(self, _span: MessageSpan, _ledger: PendingReplies) -> None:
+    def flush(self, _span: MessageSpan, _pending: PendingReplies) -> None:
         return None
 
     def sync(self, _span: MessageSpan, pending: PendingReplies) -> None:
         pending.expect_sync()
 
-    def copy_data(self, _span: MessageSpan, _ledger: PendingReplies) -> None:
+    def copy_data(self, _span: MessageSpan, _pending: PendingReplies) -> None:
         return None
 
     def copy_end(self, _span: MessageSpan, pending: PendingReplies) -> None:
@@ -194,58 +195,61 @@ class MessageTranslator:
     def forget_all(self) -> None:
         self.prepared.forget_all()
 
-    def _must_wait(self, ledger: PendingReplies) -> bool:
-        """Whether the statements are not known yet that a message speaks of by name."""
-        self.is_waiting = not ledger.has_settled_batches
+    def _must_wait(self, pending: PendingReplies) -> bool:
+        """Whether it is not known yet which statements exist, because of pending replies."""
+        self.is_waiting = not pending.has_settled_batches
         return self.is_waiting
 
-    def _use_unnamed(self, ledger: PendingReplies) -> bytes:
-        """What stands before that: it is made again where it is missing."""
+    def _use_unnamed(self, pending: PendingReplies) -> bytes:
+        """Return the Parse to send before the unnamed statement is used, if the session does not have it."""
         statement = self.unnamed_statement.statement
-        if ledger.has_unnamed:
-            if statement is not None and statement.effects is not NO_EFFECTS and not ledger.is_replacing_unnamed:
-                ledger.record_effects(statement.effects)
+        if pending.has_unnamed:
+            if statement is not None and statement.effects is not NO_EFFECTS and not pending.is_replacing_unnamed:
+                pending.record_effects(statement.effects)
             return b""
-        if ledger.is_skipping:
+        if pending.is_skipping:
             return b""
-        if not ledger.has_known_statements:  # it may turn out that there is another one
+        if not pending.has_known_statements:  # a pending reply may replace it
             self.is_waiting = True
             return statements.FLUSH
         if statement is None or not statement.body:
             return b""
-        ledger.record_effects(statement.effects)
-        ledger.has_unnamed = True
-        ledger.expect((ReplyKind.PARSE_OURS, ledger.drop_unnamed))
+        pending.record_effects(statement.effects)
+        pending.has_unnamed = True
+        pending.expect((ReplyKind.PARSE_OURS, pending.drop_unnamed))
         return statement.encode_parse()
 
-    def _record_effects(self, found: SessionEffects, ledger: PendingReplies, *, runs: bool) -> bytes:
-        """What a text does, now if it `runs`; what stands before it."""
-        ledger.record_effects(found)
-        forgotten = [(name, self.prepared.forget(name)) for name in found.deallocates]
-        before = b""
-        for name, undo in forgotten:
+    def _record_effects(self, effects: SessionEffects, pending: PendingReplies, *, runs: bool) -> bytes:
+        """Record the effects of a query, which is run now if `runs`; return the messages to send before it."""
+        pending.record_effects(effects)
+        deallocated = [(name, self.prepared.forget(name)) for name in effects.deallocates]
+        prefix = b""
+        for name, undo in deallocated:
             if undo is not None:
-                before += encode_empty_statement(name)
-                ledger.expect((ReplyKind.CLOSE_OURS, None if runs else undo))
-                ledger.expect(awaited.PARSE_OURS)
-                ledger.is_dirty = ledger.has_sql_prepared = True  # it may not come to that
-        for _, undo in forgotten if runs else ():
-            ledger.expect((ReplyKind.DEALLOCATE, undo))
-        return before
+                prefix += encode_empty_statement(name)
+                pending.expect((ReplyKind.CLOSE_OURS, None if runs else undo))
+                pending.expect(pending_replies.PARSE_OURS)
+                pending.is_dirty = pending.has_sql_prepared = True  # it may be skipped
+        for _, undo in deallocated if runs else ():
+            pending.expect((ReplyKind.DEALLOCATE, undo))
+        return prefix
 
 
-def _encode_sentinel(ledger: PendingReplies) -> bytes:
-    """Before a simple query that follows extended ones without a Sync: Postgres skips it when they fail."""
-    ledger.is_unsynced = False
-    ledger.expect(awaited.SENTINEL)
+def _encode_sentinel(pending: PendingReplies) -> bytes:
+    """Return a Close to send before a simple query that follows extended ones without a Sync.
+
+    If one of them fails, Postgres skips the query too, and the missing reply shows that.
+    """
+    pending.is_unsynced = False
+    pending.expect(pending_replies.SENTINEL)
     return encode_close(UNUSED_NAME)
 
 
-def _name(data: Data, at: int, stop: int) -> bytes:
-    """Of a statement or portal, where a message has nothing else."""
-    if stop - at < _BODY + 2 or data[stop - 1] != 0:
+def _parse_name(data: Data, at: int, stop: int) -> bytes:
+    """Parse the name in a Describe or Close message."""
+    if stop - at < HEADER_LENGTH + 2 or data[stop - 1] != 0:
         raise ValueError
-    return bytes(data[at + _BODY + 1 : stop - 1])
+    return bytes(data[at + HEADER_LENGTH + 1 : stop - 1])
 
 
 Handler = Callable[[MessageTranslator, MessageSpan, PendingReplies], Data | None]

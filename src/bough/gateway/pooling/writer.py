@@ -1,4 +1,4 @@
-"""The way out to one end of a connection: what it does not take at once waits here, and goes as it can."""
+"""Writes to one end of a connection, and buffers what it does not take at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,24 +7,24 @@ from bough.gateway.channel import Channel, ConnectionLost
 
 
 class BufferedWriter:
-    __slots__ = ("_channel", "_flushed", "_loop", "_lost", "unsent")
+    __slots__ = ("_channel", "_loop", "_on_flushed", "_on_lost", "unsent")
 
     def __init__(self, channel: Channel, on_flushed: Callable[[], None], on_lost: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._channel = channel
-        self._flushed = on_flushed  # all of it went, after it had to wait
-        self._lost = on_lost  # nothing will go any more
-        self.unsent = b""  # while there is any, it is full
+        self._on_flushed = on_flushed  # called when all buffered data has been sent
+        self._on_lost = on_lost  # called when the connection is lost
+        self.unsent = b""  # buffered data
 
     def write(self, data: memoryview | bytes | bytearray) -> bool:
-        """Whether all of it went; then `flushed` is not called."""
+        """Send the data; return False if some of it was buffered, then `on_flushed` follows."""
         if self.unsent:
             self.unsent += data
             return False
         try:
             sent = self._channel.send(data)
         except ConnectionLost:
-            self._lost()
+            self._on_lost()
             return True
         if sent == len(data):
             return True
@@ -42,9 +42,9 @@ class BufferedWriter:
             sent = self._channel.send(self.unsent)
         except ConnectionLost:
             self.stop()
-            return self._lost()
+            return self._on_lost()
         self.unsent = self.unsent[sent:]
         if not self.unsent:
             self._loop.remove_writer(self._channel.fd)
-            self._flushed()
+            self._on_flushed()
         return None

@@ -1,1 +1,1 @@
-"""The Postgres protocol as bytes in and bytes out; nothing here waits or looks at a clock."""
+"""The Postgres protocol as bytes in and bytes out, without I/O, waiting or clocks."""

@@ -1,11 +1,11 @@
-"""Cutting a stream into messages: a type, a length, a body."""
+"""Splits a byte stream into messages: a type, a length and a body."""
 
 from typing import NamedTuple
 
 from bough.gateway.wire.protocol_error import ProtocolError
 
 HEADER_LENGTH = 5  # type and length
-_LENGTH = 4  # counts itself
+_LENGTH_BYTES = 4  # the length includes itself
 
 
 class Message(NamedTuple):
@@ -13,19 +13,19 @@ class Message(NamedTuple):
     body: bytes
 
     def encode(self) -> bytes:
-        return self.type + (len(self.body) + _LENGTH).to_bytes(4) + self.body
+        return self.type + (len(self.body) + _LENGTH_BYTES).to_bytes(4) + self.body
 
 
-def parse_body_length(head: bytes | bytearray, limit: int) -> int:
-    """How many bytes follow a message's head; `limit` is for the length as it is written there."""
-    length = int.from_bytes(head[1:HEADER_LENGTH])
-    if not _LENGTH <= length <= limit:
-        raise ProtocolError(f"a message says it is {length} bytes long")
-    return length - _LENGTH
+def parse_body_length(header: bytes | bytearray, limit: int) -> int:
+    """Return how many bytes follow the header; `limit` applies to the length field."""
+    length = int.from_bytes(header[1:HEADER_LENGTH])
+    if not _LENGTH_BYTES <= length <= limit:
+        raise ProtocolError(f"a message has an invalid length of {length} bytes")
+    return length - _LENGTH_BYTES
 
 
 class MessageDecoder:
-    """Keeps what is not a whole message yet: never more than `limit` and a feed, with `next` asked after each."""
+    """Buffers incomplete messages: at most `limit` plus one feed, if all messages are taken after each feed."""
 
     __slots__ = ("_buffer", "_limit")
 
@@ -34,26 +34,26 @@ class MessageDecoder:
         self._buffer = bytearray()
 
     def __len__(self) -> int:
-        """How many bytes are kept."""
+        """The number of buffered bytes."""
         return len(self._buffer)
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         self._buffer += data
 
     def next_message(self) -> Message | None:
-        """The next whole message, when there is one; a wrong length is known before its message has come."""
-        held = self._buffer
-        if len(held) < HEADER_LENGTH:
+        """Return the next complete message, or None. An invalid length raises at once."""
+        buffer = self._buffer
+        if len(buffer) < HEADER_LENGTH:
             return None
-        end = HEADER_LENGTH + parse_body_length(held, self._limit)
-        if len(held) < end:
+        end = HEADER_LENGTH + parse_body_length(buffer, self._limit)
+        if len(buffer) < end:
             return None
-        message = Message(bytes(held[:1]), bytes(held[HEADER_LENGTH:end]))
-        del held[:end]
+        message = Message(bytes(buffer[:1]), bytes(buffer[HEADER_LENGTH:end]))
+        del buffer[:end]
         return message
 
     def take_remainder(self) -> bytes:
-        """What came after the last message; the framing has it no longer."""
-        rest = bytes(self._buffer)
+        """Return and clear the bytes after the last message."""
+        remainder = bytes(self._buffer)
         self._buffer.clear()
-        return rest
+        return remainder

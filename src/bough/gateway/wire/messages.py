@@ -1,4 +1,4 @@
-"""Messages of the protocol, built and read."""
+"""Encodes and parses messages of the protocol."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ TERMINATE = b"X"
 NEGOTIATE_PROTOCOL_VERSION = b"v"
 
 READY_FOR_QUERY_HEADER = READY_FOR_QUERY + b"\0\0\0\x05"
-READY_FOR_QUERY_LENGTH = 6  # and a byte that says whether a transaction is open
+READY_FOR_QUERY_LENGTH = 6  # the header and the transaction status
 
 ACCEPT_TLS = b"S"
 REJECT_ENCRYPTION = b"N"
@@ -35,25 +35,25 @@ _CANCEL = 80877102
 class ErrorResponse:
     """An error as Postgres reports it."""
 
-    sqlstate: str  # SQLSTATE
+    sqlstate: str
     message: str
     detail: str = ""
     hint: str = ""
     routine: str = ""
-    severity: str = "FATAL"  # never translated, so both fields for it are the same
+    severity: str = "FATAL"  # never localized, so the fields S and V are the same
 
     def encode(self) -> bytes:
-        always = {"S": self.severity, "V": self.severity, "C": self.sqlstate, "M": self.message}
-        perhaps = {"D": self.detail, "H": self.hint, "R": self.routine}
-        fields = always | {kind: value for kind, value in perhaps.items() if value}
+        required = {"S": self.severity, "V": self.severity, "C": self.sqlstate, "M": self.message}
+        optional = {"D": self.detail, "H": self.hint, "R": self.routine}
+        fields = required | {kind: value for kind, value in optional.items() if value}
         return _message(
             ERROR_RESPONSE, b"".join(kind.encode() + _text(value) for kind, value in fields.items()) + b"\0"
         )
 
 
 def parse_error_response(body: bytes) -> ErrorResponse:
-    """What an error message says."""
-    fields = {word[:1]: word[1:].decode(errors="replace") for word in body.split(b"\0") if word}
+    """Parse the body of an ErrorResponse."""
+    fields = {field[:1]: field[1:].decode(errors="replace") for field in body.split(b"\0") if field}
     return ErrorResponse(
         sqlstate=fields.get(b"C", ""),
         message=fields.get(b"M", ""),
@@ -77,12 +77,12 @@ def encode_authentication_sasl_final(data: bytes) -> bytes:
 
 def parse_authentication_code(body: bytes) -> int:
     if len(body) < 4:
-        raise ProtocolError("the authentication request is cut off")
+        raise ProtocolError("the authentication request is truncated")
     return int.from_bytes(body[:4])
 
 
-def encode_backend_key_data(process: int, key: bytes) -> bytes:
-    return _message(BACKEND_KEY_DATA, process.to_bytes(4) + key)
+def encode_backend_key_data(process_id: int, key: bytes) -> bytes:
+    return _message(BACKEND_KEY_DATA, process_id.to_bytes(4) + key)
 
 
 def parse_backend_key_data(body: bytes) -> tuple[int, bytes]:
@@ -92,46 +92,46 @@ def parse_backend_key_data(body: bytes) -> tuple[int, bytes]:
 
 
 def encode_parameter_status(name: str, value: str) -> bytes:
-    return _message(PARAMETER_STATUS, _as_it_came(name) + _as_it_came(value))
+    return _message(PARAMETER_STATUS, _raw_text(name) + _raw_text(value))
 
 
 def parse_parameter_status(body: bytes) -> tuple[str, str]:
-    words = body.decode(errors="surrogateescape").split("\0")
-    if len(words) != 3 or words[2]:
+    fields = body.decode(errors="surrogateescape").split("\0")
+    if len(fields) != 3 or fields[2]:
         raise ProtocolError("the parameter status is not a name and a value")
-    return words[0], words[1]
+    return fields[0], fields[1]
 
 
 def encode_negotiate_protocol_version(extensions: Iterable[str], *, minor: int) -> bytes:
-    """We will speak `minor`, which is never above what the client asked for, and none of these extensions."""
-    names = [_as_it_came(name) for name in extensions]
-    agreed = (PROTOCOL_MAJOR << 16 | minor).to_bytes(4)
-    return _message(NEGOTIATE_PROTOCOL_VERSION, agreed + len(names).to_bytes(4) + b"".join(names))
+    """Offer `minor`, which is never above the client's, and reject these extensions."""
+    names = [_raw_text(name) for name in extensions]
+    version = (PROTOCOL_MAJOR << 16 | minor).to_bytes(4)
+    return _message(NEGOTIATE_PROTOCOL_VERSION, version + len(names).to_bytes(4) + b"".join(names))
 
 
 def encode_startup(parameters: Mapping[str, str]) -> bytes:
-    pairs = (_as_it_came(name) + _as_it_came(value) for name, value in parameters.items() if name)
+    pairs = (_raw_text(name) + _raw_text(value) for name, value in parameters.items() if name)
     return _packet((PROTOCOL_MAJOR << 16).to_bytes(4) + b"".join(pairs) + b"\0")
 
 
-def encode_cancel_request(process: int, key: bytes) -> bytes:
-    return _packet(_CANCEL.to_bytes(4) + process.to_bytes(4) + key)
+def encode_cancel_request(process_id: int, key: bytes) -> bytes:
+    return _packet(_CANCEL.to_bytes(4) + process_id.to_bytes(4) + key)
 
 
 def parse_sasl_initial_response(body: bytes) -> tuple[str, bytes]:
-    """The mechanism that a client chose and its first words."""
+    """Return the mechanism that the client chose and its first SASL message."""
     name, zero, rest = body.partition(b"\0")
     length = int.from_bytes(rest[:4], signed=True)
     data = rest[4:]
     if not zero or len(rest) < 4 or (length != len(data) and not (length == -1 and not data)):
-        raise ProtocolError("the first SASL message is cut off")
+        raise ProtocolError("the first SASL message is truncated")
     return name.decode(errors="replace"), data
 
 
 def parse_password(body: bytes) -> str:
-    """A password in clear text, as it was asked for; bytes that are not UTF-8 are surrogates in it."""
+    """Return the cleartext password; bytes that are not UTF-8 become surrogates."""
     if not body.endswith(b"\0") or b"\0" in body[:-1]:
-        raise ProtocolError("the password message does not end as it must")
+        raise ProtocolError("the password message is not terminated correctly")
     return body[:-1].decode(errors="surrogateescape")
 
 
@@ -148,11 +148,11 @@ def _packet(body: bytes) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """Our own words, whatever was quoted in them."""
+    """Encode our own text, which may quote arbitrary input."""
     return text.replace("\0", "").encode(errors="replace") + b"\0"
 
 
-def _as_it_came(text: str) -> bytes:
+def _raw_text(text: str) -> bytes:
     return text.replace("\0", "").encode(errors="surrogateescape") + b"\0"
 
 

@@ -1,4 +1,4 @@
-"""Bytes that are not the protocol."""
+"""Violations of the protocol."""
 
 PROTOCOL_VIOLATION = "08P01"
 FEATURE_NOT_SUPPORTED = "0A000"
@@ -6,8 +6,8 @@ INVALID_AUTHORIZATION = "28000"
 
 
 class ProtocolError(Exception):
-    """Says what was wrong with them, in words that a client may read, and the SQLSTATE Postgres has for it."""
+    """A message that may be shown to clients, with the SQLSTATE that Postgres uses for it."""
 
-    def __init__(self, message: str, code: str = PROTOCOL_VIOLATION) -> None:
+    def __init__(self, message: str, sqlstate: str = PROTOCOL_VIOLATION) -> None:
         super().__init__(message)
-        self.sqlstate = code
+        self.sqlstate = sqlstate

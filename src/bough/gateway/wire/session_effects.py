@@ -1,11 +1,11 @@
-"""What a statement does to its session, as far as its words tell.
+"""Finds the effects of SQL statements on their session, as far as their text shows them.
 
-A pooled client has a session only for a transaction. Statements that make no sense without one for longer are refused;
-what others leave behind is noted, so that it can be carried along or cleaned away. What functions and DO blocks do
-inside is not seen here, and need not be: a session that changes hands is always cleaned.
+A pooled client has a session only for one transaction. Statements that need a longer session are rejected. The
+effects of other statements are recorded, so that the state can be restored or reset later. Effects inside functions
+and DO blocks are not found, and need not be: a session is always reset before another client gets it.
 
-`look` is asked about every statement, so nearly all of them must be let go after a glance: at the words that statements
-begin with, and for a few that matter anywhere. Only what may matter is taken apart.
+`find_session_effects` sees every statement, so it must dismiss nearly all of them with fast checks: the first word,
+and a few words that matter anywhere. Only statements that may have effects are tokenized.
 """
 
 import re
@@ -25,42 +25,43 @@ from bough.gateway.wire.sql import find_calls, is_identifier, split_statements, 
 
 @dataclass(frozen=True, slots=True)
 class SessionEffects:
-    rejection: StatementRejection | None = None  # Postgres shall raise this instead of running the text
-    changes_settings: bool = False  # the session's settings may be others afterwards
-    local_sets: int = 0  # SET LOCAL, SET TRANSACTION: their command tag is SET too, yet the session keeps nothing
-    leaves_state: bool = False  # leaves something that must go when the transaction ends
-    prepares_by_sql: bool = False  # by SQL: then DISCARD ALL is the way to clean
-    prevents_reuse: bool = False  # no cleaning helps: the connection has to be closed afterwards
-    deallocates: tuple[bytes, ...] = ()  # prepared statements, by their names as Postgres folds them
-    deallocates_all: bool = False  # no prepared statement is left
-    changes_extensions: bool = False  # perhaps: it says the word
-    sets_random_seed: bool = False  # perhaps: random() may give what the client chose
-    custom_settings: tuple[bytes, ...] = ()  # touched by name and with a dot in it: `pg_settings` does not show these
+    rejection: StatementRejection | None = None  # the error to raise instead of running the statement
+    changes_settings: bool = False  # perhaps
+    local_sets: int = (
+        0  # SET LOCAL and SET TRANSACTION: their command tag is SET too, but they end with the transaction
+    )
+    leaves_state: bool = False  # that must be reset when the transaction ends
+    prepares_by_sql: bool = False  # then only DISCARD ALL resets the session
+    prevents_reuse: bool = False  # no reset is sufficient: the server connection must be closed afterwards
+    deallocates: tuple[bytes, ...] = ()  # names of prepared statements, as Postgres folds them
+    deallocates_all: bool = False
+    changes_extensions: bool = False  # perhaps: the text contains the word
+    sets_random_seed: bool = False  # perhaps: the text contains the word
+    custom_settings: tuple[bytes, ...] = ()  # changed ones with a dot in the name, which `pg_settings` does not show
 
 
 NO_EFFECTS = SessionEffects()
-UNKNOWN_EFFECTS = SessionEffects(
-    changes_settings=True, leaves_state=True, prepares_by_sql=True, prevents_reuse=True
-)  # of what is too long to be taken apart
+# The effects of a text that is too long to be tokenized.
+UNKNOWN_EFFECTS = SessionEffects(changes_settings=True, leaves_state=True, prepares_by_sql=True, prevents_reuse=True)
 MAX_PARSED_BYTES = 1 << 18
 
-_BEGINNINGS = "set|reset|listen|prepare|declare|load|deallocate|discard"
-_FIRST_LETTERS = frozenset(word[:3] for word in _BEGINNINGS.split("|"))
+_FIRST_WORDS = "set|reset|listen|prepare|declare|load|deallocate|discard"
+_FIRST_LETTERS = frozenset(word[:3] for word in _FIRST_WORDS.split("|"))
 _SPACE = r"[ \t\n\r\f\v]*"
-_LATER = re.compile(rf";{_SPACE}(?:(?:{_BEGINNINGS})(?![a-z0-9_$\x80-\xff])|--|/\*)")
-# A comment that holds another has a star inside or a slash before its end; it is left to the scanner.
+_LATER = re.compile(rf";{_SPACE}(?:(?:{_FIRST_WORDS})(?![a-z0-9_$\x80-\xff])|--|/\*)")
+# Nested comments have a star inside or a slash before the end, and are left to the tokenizer.
 _COMMENTS = re.compile(rf"(?:(?:--[^\n\r]*|/\*(?:[^*]*[^*/])?\*/){_SPACE}){{1,9}}")
 _TEMPORARY = re.compile(r'temp(?:orary)?[ \t\n\r\f\v"/-]')
 _BEFORE_TEMPORARY = ("create", "replace", "local", "global", "into", "*/")
 
-_NO_RUN = frozenset(["alter", "comment", "drop", "grant", "revoke"])  # functions are only named in these
+_CALLS_NOTHING = frozenset(["alter", "comment", "drop", "grant", "revoke"])  # these only name functions
 _DBLINK = ("dblink_connect", "dblink_connect_u")
-_NO_TABLE = frozenset("from where group having window union intersect except order limit offset fetch for".split())
+_NOT_A_TABLE = frozenset("from where group having window union intersect except order limit offset fetch for".split())
 
 
 def find_session_effects(text: bytes, *, is_transaction: bool) -> SessionEffects:
-    """`text` is without its closing zero. `alone`: nothing is open or under way, so it is a transaction by itself."""
-    low = text.lower().decode("latin-1")  # finding words in str costs a third of what it costs in bytes
+    """`text` has no terminating zero. `is_transaction`: no transaction is open, so it is a transaction of its own."""
+    low = text.lower().decode("latin-1")  # searching a str takes a third of the time of searching bytes
     if (
         low[:3] in _FIRST_LETTERS
         or "advisory_lock" in low
@@ -68,27 +69,27 @@ def find_session_effects(text: bytes, *, is_transaction: bool) -> SessionEffects
         or "dblink_connect" in low
         or ("temp" in low and _may_be_temporary(low))
         or (";" in low and _LATER.search(low))
-        or (low < "a" and _may_begin(low))
+        or (low < "a" and _may_begin_with_first_word(low))
     ):
-        found = (
+        effects = (
             _combine_effects(split_statements(text), is_transaction)
             if len(text) <= MAX_PARSED_BYTES
             else UNKNOWN_EFFECTS
         )
-        return found if found.prevents_reuse else _with_keywords(found, low)
+        return effects if effects.prevents_reuse else _with_keywords(effects, low)
     return _with_keywords(NO_EFFECTS, low) if "extension" in low or "seed" in low else NO_EFFECTS
 
 
-def _with_keywords(found: SessionEffects, low: str) -> SessionEffects:
-    """These count wherever they stand: also in a text that a DO block or a function is given to run."""
-    changes_extensions, seeds = "extension" in low, "seed" in low
-    if not (changes_extensions or seeds):
-        return found
-    return replace(found, changes_extensions=changes_extensions, sets_random_seed=seeds)
+def _with_keywords(effects: SessionEffects, low: str) -> SessionEffects:
+    """Add effects of words that count anywhere, such as inside the text of a DO block."""
+    has_extension, has_seed = "extension" in low, "seed" in low
+    if not (has_extension or has_seed):
+        return effects
+    return replace(effects, changes_extensions=has_extension, sets_random_seed=has_seed)
 
 
-def _may_begin(low: str) -> bool:
-    """Behind spaces and comments."""
+def _may_begin_with_first_word(low: str) -> bool:
+    """Skip white space and comments, and check the first word after them."""
     rest = low.lstrip()
     comments = _COMMENTS.match(rest) if rest[:1] in "-/" else None
     at = comments.end() if comments else 0
@@ -96,7 +97,7 @@ def _may_begin(low: str) -> bool:
 
 
 def _may_be_temporary(low: str) -> bool:
-    """`temp` is in many words, CREATE TEMP and INTO TEMP in few texts."""
+    """Many words contain `temp`, but few texts contain CREATE TEMP or INTO TEMP."""
     at = low.find("temp")
     while at >= 0:
         if low[at - 3 : at] == "pg_":
@@ -109,74 +110,74 @@ def _may_be_temporary(low: str) -> bool:
     return False
 
 
-def _combine_effects(found: list[list[str]], alone: bool) -> SessionEffects:
-    only = len(found) == 1
-    looks = [
+def _combine_effects(statements: list[list[str]], is_transaction: bool) -> SessionEffects:
+    is_single = len(statements) == 1
+    found = [
         each
-        for one in found
-        for each in (_effects_of_statement(one, alone and only), *_effects_of_calls(one))
+        for statement in statements
+        for each in (_effects_of_statement(statement, is_transaction and is_single), *_effects_of_calls(statement))
         if each is not NO_EFFECTS
     ]
-    for each in looks:
+    for each in found:
         if each.rejection is not None:
             return each
-    if only and len(looks) == 1:
-        return looks[0]
-    together = SessionEffects(
-        changes_settings=any(each.changes_settings for each in looks),
-        local_sets=sum(each.local_sets for each in looks),
-        leaves_state=any(each.leaves_state for each in looks),
-        prepares_by_sql=any(each.prepares_by_sql for each in looks),
-        prevents_reuse=any(each.prevents_reuse for each in looks),
-        deallocates=tuple(name for each in looks for name in each.deallocates),
-        deallocates_all=any(each.deallocates_all for each in looks),
-        custom_settings=tuple(dict.fromkeys(name for each in looks for name in each.custom_settings)),
+    if is_single and len(found) == 1:
+        return found[0]
+    combined = SessionEffects(
+        changes_settings=any(each.changes_settings for each in found),
+        local_sets=sum(each.local_sets for each in found),
+        leaves_state=any(each.leaves_state for each in found),
+        prepares_by_sql=any(each.prepares_by_sql for each in found),
+        prevents_reuse=any(each.prevents_reuse for each in found),
+        deallocates=tuple(name for each in found for name in each.deallocates),
+        deallocates_all=any(each.deallocates_all for each in found),
+        custom_settings=tuple(dict.fromkeys(name for each in found for name in each.custom_settings)),
     )
-    return NO_EFFECTS if together == NO_EFFECTS else together
+    return NO_EFFECTS if combined == NO_EFFECTS else combined
 
 
-def _effects_of_statement(statement: list[str], alone: bool) -> SessionEffects:
-    lingering = _find_rejection(statement)
-    if lingering is not None:
-        if alone and not _drops_on_commit(statement):
-            return SessionEffects(lingering)
-        return SessionEffects(leaves_state=True, prepares_by_sql=lingering is SQL_PREPARE)
-    seen = NO_EFFECTS
+def _effects_of_statement(statement: list[str], is_transaction: bool) -> SessionEffects:
+    rejection = _find_rejection(statement)
+    if rejection is not None:
+        if is_transaction and not _drops_on_commit(statement):
+            return SessionEffects(rejection)
+        return SessionEffects(leaves_state=True, prepares_by_sql=rejection is SQL_PREPARE)
+    effects = NO_EFFECTS
     match statement:
         case ["set", *words] if words:
-            seen = _set(words)
+            effects = _effects_of_set(words)
         case ["reset", *words] if words:
-            seen = _changed_setting("".join(unquote_identifier(word) for word in words))
+            effects = _changed_setting("".join(unquote_identifier(word) for word in words))
         case ["listen", _]:
-            seen = SessionEffects(LISTEN)
+            effects = SessionEffects(LISTEN)
         case ["load", _]:
-            seen = SessionEffects(prevents_reuse=True)
+            effects = SessionEffects(prevents_reuse=True)
         case ["discard", "all"]:
-            seen = SessionEffects(changes_settings=True, deallocates_all=True)
+            effects = SessionEffects(changes_settings=True, deallocates_all=True)
         case ["deallocate", "all"] | ["deallocate", "prepare", "all"]:
-            seen = SessionEffects(deallocates_all=True)
-        case ["deallocate", given] | ["deallocate", "prepare", given] if is_identifier(given):
-            seen = SessionEffects(deallocates=(truncate_identifier(given),))
-    return seen
+            effects = SessionEffects(deallocates_all=True)
+        case ["deallocate", name] | ["deallocate", "prepare", name] if is_identifier(name):
+            effects = SessionEffects(deallocates=(truncate_identifier(name),))
+    return effects
 
 
 def _find_rejection(statement: list[str]) -> StatementRejection | None:
-    """Why a statement that leaves something behind makes no sense without a transaction around it."""
+    """Return why a statement that leaves session state is rejected outside of a transaction block."""
     match statement:
         case ["create", *rest] if _creates_temporary(rest):
             return TEMPORARY_OBJECT
         case ["select" | "with" | "explain" | "(", *_] if _selects_into_temporary(statement):
             return TEMPORARY_OBJECT
-        case ["prepare", given, following, *_] if given != "transaction" or following[0] not in "'$":
+        case ["prepare", name, following, *_] if name != "transaction" or following[0] not in "'$":
             return SQL_PREPARE
         case ["declare", *rest] if _is_with_hold(rest):
             return CURSOR_WITH_HOLD
     return None
 
 
-def _set(words: list[str]) -> SessionEffects:
-    word, sign = words[0], words[1:2]
-    if sign not in (["."], ["="], ["to"]):  # else it is no keyword but a setting of that name
+def _effects_of_set(words: list[str]) -> SessionEffects:
+    word, following = words[0], words[1:2]
+    if following not in (["."], ["="], ["to"]):  # otherwise the word is the name of a setting
         if word in ("local", "transaction"):
             return SessionEffects(local_sets=1)
         if word == "constraints":
@@ -199,8 +200,10 @@ def _is_with_hold(words: list[str]) -> bool:
 
 
 def _creates_temporary(words: list[str]) -> bool:
-    head = list(takewhile(lambda word: word not in ("(", "as"), words))
-    return _is_temporary([word for word in head[:5] if word not in ("or", "replace")]) or _names_temporary_schema(head)
+    start = list(takewhile(lambda word: word not in ("(", "as"), words))
+    return _is_temporary([word for word in start[:5] if word not in ("or", "replace")]) or _names_temporary_schema(
+        start
+    )
 
 
 def _drops_on_commit(words: list[str]) -> bool:
@@ -217,9 +220,9 @@ def _selects_into_temporary(words: list[str]) -> bool:
 
 
 def _is_temporary(words: list[str]) -> bool:
-    """Whether they begin with the keyword, and not with a table of that name."""
+    """Whether the words begin with the keyword and not with a table of that name."""
     kind, *rest = [word for word in words if word not in ("local", "global")] or [""]
-    return kind in ("temp", "temporary") and rest != [] and is_identifier(rest[0]) and rest[0] not in _NO_TABLE
+    return kind in ("temp", "temporary") and rest != [] and is_identifier(rest[0]) and rest[0] not in _NOT_A_TABLE
 
 
 def _names_temporary_schema(words: list[str]) -> bool:
@@ -227,22 +230,22 @@ def _names_temporary_schema(words: list[str]) -> bool:
 
 
 def _effects_of_calls(statement: list[str]) -> list[SessionEffects]:
-    if not _runs(statement):
+    if not _calls_functions(statement):
         return []
-    looks = []
+    found = []
     for call in find_calls(statement):
-        if call.function in _DBLINK:  # an extension's, so in any schema
-            looks.append(SessionEffects(prevents_reuse=True))
+        if call.function in _DBLINK:  # a function of an extension, so in any schema
+            found.append(SessionEffects(prevents_reuse=True))
         elif call.schema in ("", "pg_catalog"):
             if call.function in SESSION_LOCKS:
                 return [SessionEffects(SESSION_LOCKS[call.function])]
             if call.function == "set_config" and not (call.commas == 2 and call.is_last_argument_true()):
-                looks.append(_changed_setting(call.first_literal()))
-    return looks
+                found.append(_changed_setting(call.first_literal()))
+    return found
 
 
-def _runs(statement: list[str]) -> bool:
-    """Whether functions that it names are called, and not only spoken of."""
+def _calls_functions(statement: list[str]) -> bool:
+    """Whether the statement calls the functions that it names."""
     if statement[0] == "create":
         return "table" in statement[1:5] or "materialized" in statement[1:5]
-    return statement[0] not in _NO_RUN
+    return statement[0] not in _CALLS_NOTHING

@@ -1,11 +1,11 @@
-"""SQL cut into statements and tokens: enough to know which words are said and which are only quoted.
+"""Splits SQL into statements and tokens, to tell keywords from quoted text.
 
-The rules are those of Postgres's own scanner (scan.l) with `standard_conforming_strings` on, and psql's for where a
-statement ends. Any bytes will do: what is not closed goes on to the end. The time taken grows with the length alone.
+The rules are those of Postgres's scanner (scan.l) with `standard_conforming_strings` on, and psql's for the end of a
+statement. Any input is accepted: an unterminated token extends to the end. The time is linear in the length.
 
-A token is told by its first character. A letter begins a word, in lower case; `"` a quoted name and `'` a literal, as
-they were written; `$` a literal in dollars or a parameter; a digit a number. All other signs are tokens one by one.
-Comments are none. A byte stands as the character of Latin-1, whatever encoding it belongs to.
+The first character of a token shows its kind. A letter begins a word, in lower case; `"` a quoted name and `'` a
+literal, as written; `$` a dollar-quoted literal or a parameter; a digit a number. Every other character is a token of
+its own. Comments are skipped. Each byte is represented by the Latin-1 character, for any encoding.
 """
 
 import re
@@ -18,7 +18,7 @@ _TOKEN = re.compile(
   | (?P<word> [a-z_\x80-\xff] [a-z0-9_$\x80-\xff]* )
   | (?P<whole> '[^']*'(?!') | "[^"]*"(?!") | [$]?[0-9]+ )
   | (?P<comment> --[^\n\r]* )
-  | (?P<quote> ['"] )  # with a doubled one inside, or never closed
+  | (?P<quote> ['"] )  # with a doubled quote inside, or unterminated
   | (?P<sign> [^ \t\n\r\f\v] )
     """,
     re.VERBOSE,
@@ -27,13 +27,13 @@ _LINE_COMMENT = re.compile(r"--[^\n\r]*")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _SPACE = " \t\n\r\f\v"
 _TRUE = frozenset(["true", "1", "'1'", "'t'", "'true'", "'y'", "'yes'", "'on'"])
-_NAME_BYTES = 63
-_INSIDE_CHARACTER = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))
+_MAX_NAME_BYTES = 63
+_UTF8_CONTINUATION = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))
 _NESTING = frozenset(["(", ")", "atomic", "case", "end"])
 
 
 def split_statements(text: bytes) -> list[list[str]]:
-    """Those that are not empty. A rule's commands and a body from BEGIN ATOMIC to END have semicolons of their own."""
+    """Return the statements that are not empty. Semicolons inside rules and BEGIN ATOMIC bodies do not end one."""
     found: list[list[str]] = []
     statement: list[str] = []
     parentheses = blocks = 0
@@ -58,7 +58,7 @@ def split_statements(text: bytes) -> list[list[str]]:
 
 def tokenize(text: bytes) -> Iterator[str]:
     written, low = text.decode("latin-1"), text.lower().decode("latin-1")
-    at = escaped = 0  # `escaped`: where a literal with backslashes ended, until the next literal
+    at = escaped = 0  # `escaped`: the end of the last literal with backslashes, until the next literal
     while at < len(low):
         for found in _TOKEN.finditer(low, at):
             kind, start, at = found.lastgroup, *found.span()
@@ -68,7 +68,7 @@ def tokenize(text: bytes) -> Iterator[str]:
             if kind == "comment":
                 continue
             if low[start] == "'" and escaped:
-                if _continues(low[escaped:start]):
+                if _is_continuation(low[escaped:start]):
                     kind, at = "open", start + 1
                 escaped = 0
             if kind == "whole":
@@ -97,43 +97,43 @@ def is_identifier(token: str) -> bool:
 
 
 def unquote_identifier(token: str) -> str:
-    """What a word or a quoted name means; of another token, something that is no name."""
+    """Return the identifier that a word or quoted name means; any other token unchanged."""
     return token[1:-1].replace('""', '"') if token[0] == '"' else token
 
 
 def truncate_identifier(token: str) -> bytes:
-    """A name as Postgres keeps it: cut to what fits, between characters of UTF-8."""
-    whole = unquote_identifier(token).encode("latin-1")
-    ends = range(_NAME_BYTES, _NAME_BYTES - 4, -1)
-    cut = next((end for end in ends if whole[end : end + 1] not in _INSIDE_CHARACTER), _NAME_BYTES)
-    return whole[:cut]
+    """Truncate a name as Postgres does, at a UTF-8 character boundary."""
+    name = unquote_identifier(token).encode("latin-1")
+    ends = range(_MAX_NAME_BYTES, _MAX_NAME_BYTES - 4, -1)
+    length = next((end for end in ends if name[end : end + 1] not in _UTF8_CONTINUATION), _MAX_NAME_BYTES)
+    return name[:length]
 
 
 @dataclass(slots=True)
 class FunctionCall:
-    """A name before a parenthesis; also what only looks like a call, as in `INSERT INTO t (…)`."""
+    """A name before a parenthesis, including what only looks like a call, as in `INSERT INTO t (…)`."""
 
     schema: str
     function: str
     commas: int = 0
-    first_argument: list[str] = field(default_factory=list)  # the tokens before the first comma, when there is one
-    last_argument: list[str] = field(default_factory=list)  # and those behind the last
+    first_argument: list[str] = field(default_factory=list)  # the tokens before the first comma, if there is one
+    last_argument: list[str] = field(default_factory=list)  # the tokens after the last comma
 
     def first_literal(self) -> str:
-        """What the first argument says when it is a plain literal, else nothing."""
-        plain = (
+        """Return the value of the first argument if it is a plain literal, or else an empty string."""
+        is_plain = (
             len(self.first_argument) == 1 and self.first_argument[0][0] == "'" and "\\" not in self.first_argument[0]
         )
-        return self.first_argument[0][1:-1] if plain else ""
+        return self.first_argument[0][1:-1] if is_plain else ""
 
     def is_last_argument_true(self) -> bool:
-        """Whether the last argument plainly is: `true`, `'t'::bool`."""
+        """Whether the last argument is a literal for true, such as `true` or `'t'::bool`."""
         value, cast = "".join(self.last_argument[:1]), "".join(self.last_argument[1:])
         return value.lower() in _TRUE and cast in ("", "::bool", "::boolean")
 
 
 def find_calls(statement: list[str]) -> Iterator[FunctionCall]:
-    """Each when it ends; those that never do at last."""
+    """Yield each call when it ends, and unterminated calls last."""
     opened: list[FunctionCall] = []
     for at, token in enumerate(statement):
         if token == "(":
@@ -162,7 +162,7 @@ def _quote_end(text: str, at: int) -> int:
 
 
 def _escaped_end(text: str, at: int) -> int:
-    """Of a literal with backslashes: an odd number of them before a quote takes it in."""
+    """Find the end of a literal with backslashes: an odd number of them escapes a quote."""
     while (end := text.find("'", at)) >= 0:
         inside = text[at:end]
         if (len(inside) - len(inside.rstrip("\\"))) % 2:
@@ -183,7 +183,7 @@ def _comment_end(text: str, at: int) -> int:
     return len(text)
 
 
-def _continues(gap: str) -> bool:
-    """Whether a literal goes on in the next quotes: over a line's end and nothing else, and then by the same rules."""
+def _is_continuation(gap: str) -> bool:
+    """Whether a literal continues in the next quotes: only white space with a newline is between them."""
     space = _LINE_COMMENT.sub("", gap)
     return not space.strip(_SPACE) and ("\n" in space or "\r" in space)

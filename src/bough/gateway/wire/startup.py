@@ -1,22 +1,22 @@
-"""The first packet of a connection: a wish for encryption, a cancel, or the startup itself."""
+"""The first packet of a connection: an encryption request, a cancel request, or the startup message."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bough.gateway.wire.protocol_error import FEATURE_NOT_SUPPORTED, ProtocolError
 
-MAX_PACKET_LENGTH = 10_004  # Postgres takes 10,000 after the length
-HEADER_LENGTH = 8  # length and code
+MAX_PACKET_LENGTH = 10_004  # Postgres accepts 10,000 bytes after the length
+HEADER_LENGTH = 8  # length and request code
 PROTOCOL_MAJOR = 3
 NEWEST_PROTOCOL_MINOR = 2
 
 _CANCEL = 80877102
 _SSL = 80877103
 _GSS = 80877104
-_LONGEST_CANCEL_KEY = 256
-_EXTENSION = "_pq_."
-_NAME_BYTES = 63  # Postgres cuts longer names there
-_SPACE, _TILDE = b" ~"  # what is between them is printed as it is
+_MAX_CANCEL_KEY_BYTES = 256
+_EXTENSION_PREFIX = "_pq_."
+_MAX_NAME_BYTES = 63  # Postgres truncates longer names
+_SPACE, _TILDE = b" ~"  # the range of printable characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class CancelRequest:
 
 @dataclass(frozen=True, slots=True)
 class StartupMessage:
-    """Bytes that are not UTF-8 stand in `parameters` as surrogates, and go to Postgres as they came."""
+    """Bytes that are not UTF-8 are surrogates in `parameters`, and are forwarded to Postgres unchanged."""
 
     minor: int
     parameters: Mapping[str, str]
-    extensions: tuple[str, ...] = field(default=())  # asked for and not known: `_pq_.…`
+    extensions: tuple[str, ...] = field(default=())  # requested protocol extensions (`_pq_.…`); we support none
 
     @property
     def needs_negotiation(self) -> bool:
@@ -49,9 +49,9 @@ class StartupMessage:
 
     @property
     def application_name(self) -> bytes:
-        """As Postgres reports it."""
-        given = self.parameters.get("application_name", "").encode(errors="surrogateescape")[:_NAME_BYTES]
-        return b"".join(b"%c" % byte if _SPACE <= byte <= _TILDE else b"\\x%02x" % byte for byte in given)
+        """Encode the name as Postgres reports it."""
+        name = self.parameters.get("application_name", "").encode(errors="surrogateescape")[:_MAX_NAME_BYTES]
+        return b"".join(b"%c" % byte if _SPACE <= byte <= _TILDE else b"\\x%02x" % byte for byte in name)
 
     @property
     def agreed_minor(self) -> int:
@@ -61,53 +61,53 @@ class StartupMessage:
 FirstPacket = SslRequest | GssRequest | CancelRequest | StartupMessage
 
 
-def parse_packet_length(head: bytes) -> int:
-    """How long the whole packet is, known from its first four bytes."""
-    length = int.from_bytes(head[:4])
+def parse_packet_length(header: bytes) -> int:
+    """Return the length of the whole packet, from its first four bytes."""
+    length = int.from_bytes(header[:4])
     if not HEADER_LENGTH <= length <= MAX_PACKET_LENGTH:
         raise ProtocolError("the first packet is not one of the Postgres protocol")
     return length
 
 
 def parse_first_packet(packet: bytes) -> FirstPacket:
-    """A whole first packet, of the length that it says."""
+    """Parse a complete first packet."""
     if len(packet) != parse_packet_length(packet):
-        raise ProtocolError("the first packet is cut off")
+        raise ProtocolError("the first packet is truncated")
     code = int.from_bytes(packet[4:HEADER_LENGTH])
     body = packet[HEADER_LENGTH:]
     if code == _CANCEL:
-        return _cancel(body)
+        return _parse_cancel_request(body)
     if code in (_SSL, _GSS):
         if body:
-            raise ProtocolError("a request for encryption carries nothing")
+            raise ProtocolError("an encryption request has an unexpected body")
         return SslRequest() if code == _SSL else GssRequest()
     major, minor = code >> 16, code & 0xFFFF
     if major != PROTOCOL_MAJOR:
         raise ProtocolError(
-            f"protocol {major}.{minor} is not spoken here, only {PROTOCOL_MAJOR}.0 to "
+            f"protocol {major}.{minor} is not supported, only {PROTOCOL_MAJOR}.0 to "
             f"{PROTOCOL_MAJOR}.{NEWEST_PROTOCOL_MINOR}",
             FEATURE_NOT_SUPPORTED,
         )
-    return _startup(minor, body)
+    return _parse_startup(minor, body)
 
 
-def _cancel(body: bytes) -> CancelRequest:
-    if not 4 < len(body) <= 4 + _LONGEST_CANCEL_KEY:
-        raise ProtocolError("the cancel request has no key of a possible length")
+def _parse_cancel_request(body: bytes) -> CancelRequest:
+    if not 4 < len(body) <= 4 + _MAX_CANCEL_KEY_BYTES:
+        raise ProtocolError("the cancel request has a key of an invalid length")
     return CancelRequest(int.from_bytes(body[:4]), body[4:])
 
 
-def _startup(minor: int, body: bytes) -> StartupMessage:
-    words = body.decode(errors="surrogateescape").split("\0")
-    # name, value, …, an empty name, and nothing after its zero
-    if len(words) % 2 or words[-2:] != ["", ""]:
-        raise ProtocolError("the startup packet does not end as it must")
-    names, values = words[:-2:2], words[1:-2:2]
+def _parse_startup(minor: int, body: bytes) -> StartupMessage:
+    fields = body.decode(errors="surrogateescape").split("\0")
+    # Names and values alternate; an empty name ends the list, with nothing after it.
+    if len(fields) % 2 or fields[-2:] != ["", ""]:
+        raise ProtocolError("the startup packet is not terminated correctly")
+    names, values = fields[:-2:2], fields[1:-2:2]
     if "" in names:
         raise ProtocolError("the startup packet has a parameter without a name")
-    given = zip(names, values, strict=True)
+    parameters = zip(names, values, strict=True)
     return StartupMessage(
         minor,
-        {name: value for name, value in given if not name.startswith(_EXTENSION)},
-        tuple(name for name in names if name.startswith(_EXTENSION)),
+        {name: value for name, value in parameters if not name.startswith(_EXTENSION_PREFIX)},
+        tuple(name for name in names if name.startswith(_EXTENSION_PREFIX)),
     )

@@ -1,4 +1,4 @@
-"""COPY by both protocols, and the calls of functions."""
+"""COPY in both protocols, and function calls."""
 
 from gateway.pooling.scripts.script import Script, Write, make_copy_write, make_script
 from support.protocol_messages import COPY_DONE, FLUSH, SYNC, copy_data, copy_fail, extended_query, function_call, query
@@ -41,7 +41,7 @@ COPY_SCRIPTS: dict[str, Script] = {
         make_copy_write(extended_query(_IN), FLUSH, _LINES, copy_fail("no more"), SYNC), query("table things")
     ),
     "of no table, by a batch": make_script(
-        make_copy_write(extended_query("copy nothing from stdin"), SYNC, _LINES, COPY_DONE, SYNC, answers=2),
+        make_copy_write(extended_query("copy nothing from stdin"), SYNC, _LINES, COPY_DONE, SYNC, replies=2),
         query("select 1"),
     ),
     "out, by a batch": make_script(

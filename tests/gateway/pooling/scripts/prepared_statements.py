@@ -1,4 +1,4 @@
-"""Prepared statements: made, used, closed and thrown away."""
+"""Prepared statements: created, used, closed and deallocated."""
 
 from gateway.pooling.scripts.script import Script, Write, make_script
 from support.protocol_messages import (
@@ -15,7 +15,7 @@ from support.protocol_messages import (
     query,
 )
 
-_PI = 1610  # pi(), whose oid is in the source of Postgres
+_PI = 1610  # the oid of pi()
 _BINARY = message(b"B", b"\0s\0" + b"\0\1\0\1" + b"\0\1\0\0\0\4\0\0\0\x2a" + b"\0\1\0\1")
 
 PREPARED_STATEMENT_SCRIPTS: dict[str, Script] = {

@@ -1,7 +1,7 @@
-"""What clients say in their sessions, write by write; at the pooled host the answers are those of the direct one.
+"""Scripts of client sessions, write by write, for which the pooled and the direct host must give the same replies.
 
-A script may use the tables `things (id integer, name text)` and `later (id integer)`, whose constraint is checked at
-the commit. Names of statements are short and common, so other clients are likely to have the same.
+A script may use the tables `things (id integer, name text)` and `later (id integer)`, whose constraint is deferred
+to the commit. Statement names are short and common, so that other clients are likely to use the same.
 """
 
 from typing import NamedTuple
@@ -25,10 +25,10 @@ class Write(NamedTuple):
 Script = list[Write]
 
 
-def make_copy_write(*pieces: bytes, answers: int = 1) -> Write:
-    """A Sync that Postgres meets while it waits for copied rows has no answer."""
-    return Write(b"".join(pieces), answers)
+def make_copy_write(*chunks: bytes, replies: int = 1) -> Write:
+    """A Sync that Postgres reads while it waits for COPY data has no reply."""
+    return Write(b"".join(chunks), replies)
 
 
-def make_script(*pieces: bytes | Write) -> Script:
-    return [piece if isinstance(piece, Write) else Write(piece, count_ready_for_query(piece)) for piece in pieces]
+def make_script(*chunks: bytes | Write) -> Script:
+    return [chunk if isinstance(chunk, Write) else Write(chunk, count_ready_for_query(chunk)) for chunk in chunks]

@@ -1,4 +1,4 @@
-"""Simple queries, with transactions and without."""
+"""Simple queries, with and without transactions."""
 
 from gateway.pooling.scripts.script import LONG_READ, Script, make_script
 from support.protocol_messages import query

@@ -11,6 +11,7 @@ from pathlib import Path
 from bough.engine.local.computes import wal_segments
 from bough.engine.local.durable_files import sync_folder
 from bough.engine.local.tenant_files import entry_exists, read_file, rename, unlink
+from bough.engine.local.volumes.control_files import read_control_file
 from bough.postgres.backup import LABEL_FILE, OLD_LABEL_FILE, parse_first_segment
 
 _MAX_LABEL_BYTES = 8192  # Postgres writes a few hundred
@@ -45,7 +46,7 @@ def _is_interrupted(data: Path, wal: Path) -> bool:
         return False
     try:
         first = parse_first_segment(_read(OLD_LABEL_FILE, data))
-        control = wal_segments.read_control_file(data)
+        control = read_control_file(data)
     except (OSError, struct.error):
         return False
     return control.is_recovering_from_backup and first is not None and wal_segments.has_file(wal, first)

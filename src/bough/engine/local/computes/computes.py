@@ -201,14 +201,14 @@ class Computes:
         """Return the launch options and the kind of start, which is None if it already runs or is temporary."""
         folder = self._volumes.folder(spec.volume_id)
         record = read_checked_record(folder, install)
-        if record.pending and not is_temporary(spec.endpoint_id):
-            raise EngineError("The branch's volume is still being recovered to its point.")
+        if record.is_pending and not is_temporary(spec.endpoint_id):
+            raise EngineError("The branch's volume is still being recovered.")
         if not is_spare(spec.volume_id) and spec.primary is None:
             self._volumes.ensure_archive(spec.volume_id, folder.owner)
         launch = build_launch_options(spec, install, self._folders, folder, record)
         if is_temporary(spec.endpoint_id):
             return launch, None
-        if record.born is not None and self._running.spare_assignment.assign_compute(record.born, spec):
+        if record.spare_name is not None and self._running.spare_assignment.assign_compute(record.spare_name, spec):
             return launch, "warm"
         if postmaster.is_alive(folder.data):
             return launch, None

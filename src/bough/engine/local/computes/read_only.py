@@ -9,12 +9,13 @@ import asyncio
 import struct
 from dataclasses import replace
 
-from bough.engine.local.computes import backup_label, standby_files, wal_segments
+from bough.engine.local.computes import backup_label, standby_files
 from bough.engine.local.computes.computes import Computes
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.computes.temporary_computes import TemporaryComputes
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.threads import run_shielded
+from bough.engine.local.volumes.control_files import read_control_file
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
@@ -48,10 +49,7 @@ class ReadOnlyComputes:
 def _is_shut_down_cleanly(folder: VolumeFolder) -> bool:
     """Return whether the last writable server made its shutdown checkpoint and no recovery is pending."""
     try:
-        return (
-            backup_label.read_pending_label(folder.data) is None
-            and wal_segments.read_control_file(folder.data).is_shut_down
-        )
+        return backup_label.read_pending_label(folder.data) is None and read_control_file(folder.data).is_shut_down
     except (OSError, struct.error):
         return False
 
@@ -59,7 +57,7 @@ def _is_shut_down_cleanly(folder: VolumeFolder) -> bool:
 def _build_settings(spec: ComputeSpec, folder: VolumeFolder) -> dict[str, str]:
     """A standby does not start with lower limits than those of the server that wrote the WAL."""
     try:
-        return replication.raise_to_minimums(spec.settings, wal_segments.read_control_file(folder.data).limits)
+        return replication.raise_to_minimums(spec.settings, read_control_file(folder.data).limits)
     except (OSError, struct.error) as error:
         raise EngineError("The branch's control file cannot be read.", transient=False) from error
 

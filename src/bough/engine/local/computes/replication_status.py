@@ -13,6 +13,7 @@ from bough.engine.local.computes import query_results, wal_segments
 from bough.engine.local.computes.replication_slots import ReplicationSlots
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.computes.session import INSPECTION_LIMITS, open_session
+from bough.engine.local.volumes.control_files import read_control_file
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError, ReplicaState
@@ -79,11 +80,11 @@ class ReplicationMonitor:
                 return ReplicaState.LOST
             return ReplicaState.WAITING
         end = await self._read_primary_end(primary)
-        copied = lsn.to_int(record.lsn) if record.lsn else 0
+        copied = lsn.to_int(record.origin_lsn) if record.origin_lsn else 0
         return ReplicaState.BEHIND if end is not None and max(received, copied) < end else ReplicaState.FOLLOWING
 
     def _has_wal_from(self, primary: VolumeId, position: int) -> bool:
-        timeline = wal_segments.read_control_file(self._volumes.folder(primary).data).timeline
+        timeline = read_control_file(self._volumes.folder(primary).data).timeline
         return wal_segments.has_segment(self._volumes.pg_wal_path(primary), wal.segment_name(timeline, position))
 
     async def _read_primary_end(self, primary: VolumeId) -> int | None:
@@ -94,7 +95,7 @@ class ReplicationMonitor:
         if await self._running.has_compute(primary):
             return None
         try:
-            control = await asyncio.to_thread(wal_segments.read_control_file, self._volumes.folder(primary).data)
+            control = await asyncio.to_thread(read_control_file, self._volumes.folder(primary).data)
         except (OSError, struct.error):
             return None
         return lsn.to_int(control.checkpoint) if control.is_shut_down else None

@@ -45,11 +45,11 @@ class SpareAssignment:
         run = self._runs.get(EndpointId(name))
         old, new = self._volumes.folder(VolumeId(name)), self._volumes.folder(spec.volume_id)
         old.clear_applied_digest()
-        old.write_record(replace(record, project_id=spec.project_id, born=name, made_at=clock.now().isoformat()))
+        old.write_record(replace(record, project_id=spec.project_id, spare_name=name, made_at=clock.now().isoformat()))
         archive_link.ensure_archive(
             old, self._volumes.archive_path(spec.volume_id), old.owner
         )  # spares have no archive
-        if record.wal_apart:
+        if record.has_external_wal:
             self._volumes.move_wal(VolumeId(name), spec.volume_id)
         old.path.rename(new.path)
         _link(old.path, new.path)

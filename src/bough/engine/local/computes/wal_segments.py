@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bough.engine.local.durable_files import sync_folder_fd
 from bough.engine.local.tenant_files import (
+    descriptor_path,
     entry_exists,
     open_regular_file,
     open_tenant_folder,
@@ -17,16 +18,9 @@ from bough.engine.local.tenant_files import (
     rename,
     unlink,
 )
-from bough.engine.local.volumes import control_files
 from bough.postgres import wal
-from bough.postgres.control_file import ControlFile
 
 _TEMPORARY_SUFFIX = ".handed"  # of a copy in progress; Postgres ignores such files
-
-
-def read_control_file(data: Path) -> ControlFile:
-    """Read the control file of a data folder. Raise OSError when it is corrupt."""
-    return control_files.read(data)
 
 
 def has_segment(folder: Path, segment: str) -> bool:
@@ -58,14 +52,14 @@ def copy_segments(source: Path, target: Path, first: str, clone: Callable[[Path,
     """Copy the contiguous segments from `first` on. No server may run on either folder."""
     with open_tenant_folder(source) as source_fd, open_tenant_folder(target) as target_fd:
         for segment in _iterate_contiguous(source, first):
-            _replace(_fd_path(source_fd, segment), target_fd, segment, clone)
+            _replace(descriptor_path(source_fd, segment), target_fd, segment, clone)
         sync_folder_fd(target_fd)
 
 
 def _replace(file: Path, target_fd: int, segment: str, clone: Callable[[Path, Path], None]) -> None:
     temporary = segment + _TEMPORARY_SUFFIX
     unlink(temporary, target_fd)
-    clone(file, _fd_path(target_fd, temporary))
+    clone(file, descriptor_path(target_fd, temporary))
     with open_regular_file(temporary, target_fd) as copy_fd:
         os.fsync(copy_fd)
     rename(temporary, segment, target_fd)
@@ -76,7 +70,3 @@ def _iterate_contiguous(folder: Path, first: str) -> Iterator[str]:
     while has_segment(folder, segment):
         yield segment
         segment = wal.next_segment(segment)
-
-
-def _fd_path(folder_fd: int, name: str) -> Path:
-    return Path(f"/proc/self/fd/{folder_fd}/{name}")

@@ -1,4 +1,4 @@
-"""The files of a volume that is recovered to a point: what its server begins with, and what it leaves. Blocking."""
+"""Prepares the files of a volume for recovery, and completes the volume when its server has shut down. Blocking."""
 
 import struct
 from dataclasses import replace
@@ -6,23 +6,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bough.domain import lsn
-from bough.engine.local.computes import backup_label, wal_segments
+from bough.engine.local.computes import backup_label
 from bough.engine.local.durable_files import sync_filesystem
 from bough.engine.local.history.ancestry import Template
 from bough.engine.local.history.bases import Base
 from bough.engine.local.tenant_files import open_tenant_folder, read_file
+from bough.engine.local.volumes.control_files import read_control_file
 from bough.engine.local.volumes.folder import VolumeFolder
-from bough.engine.local.volumes.volumes import NewVolume
+from bough.engine.local.volumes.new_volume import NewVolume
 from bough.engine.port import EngineError, Origin
 from bough.postgres import recovery, wal
 from bough.postgres.backup import LABEL_FILE
 
 BaseOrTemplate = Base | Template
-_LONGEST_HISTORY = 1024 * 1024
+_MAX_HISTORY_FILE_BYTES = 1024 * 1024
 
 
 def restore_base(new_volume: NewVolume, base: BaseOrTemplate) -> None:
-    """Without WAL: with some in its own folder a server may stop before it has read all that it must."""
+    """Clone the base without its WAL: with WAL in `pg_wal`, a server may stop before it has read the whole spool."""
     data = _data(base)
     new_volume.clone(data)
     new_volume.clone_wal(base.folder.pg_wal if isinstance(base, Base) else data / "pg_wal", ())
@@ -33,36 +34,36 @@ def restore_base(new_volume: NewVolume, base: BaseOrTemplate) -> None:
 
 
 def base_time(base: BaseOrTemplate) -> datetime:
-    """When it was as it is."""
+    """Return the time whose state the base holds."""
     if isinstance(base, Base):
         return base.at
-    return datetime.fromtimestamp(wal_segments.read_control_file(base.data).written_at, UTC)
+    return datetime.fromtimestamp(read_control_file(base.data).written_at, UTC)
 
 
 def finish_recovery(folder: VolumeFolder, origin: Origin) -> Origin:
-    """The volume is whole, and a branch's. Its server, which has ended, synced nothing."""
+    """Sync the volume, whose server ran without fsync, and clear its pending flag."""
     record = folder.read_record()
     try:
-        control = wal_segments.read_control_file(folder.data)
-        begins = recovery.parse_timeline_start(_history(folder.pg_wal, control.timeline))
+        control = read_control_file(folder.data)
+        fork_lsn = recovery.parse_timeline_start(_read_history_file(folder.pg_wal, control.timeline))
     except (OSError, struct.error) as error:
-        raise EngineError("The recovered branch cannot be read.") from error
-    if record is None or begins is None or not control.is_shut_down:
-        raise EngineError("The recovery to the point was cut short.")
+        raise EngineError("The files of the recovered branch cannot be read.") from error
+    if record is None or fork_lsn is None or not control.is_shut_down:
+        raise EngineError("The recovery of the branch was interrupted.")
     sync_filesystem(folder.path)
-    if record.wal_apart:
+    if record.has_external_wal:
         sync_filesystem(folder.pg_wal)
-    whole = replace(origin, lsn=begins)
-    first = wal.segment_name(control.timeline, lsn.to_int(begins))
-    folder.write_record(replace(record.with_origin(whole), first_segment=first, pending=False))
-    return whole
+    final = replace(origin, lsn=fork_lsn)
+    first_segment = wal.segment_name(control.timeline, lsn.to_int(fork_lsn))
+    folder.write_record(replace(record.with_origin(final), first_segment=first_segment, is_pending=False))
+    return final
 
 
-def _data(ground: BaseOrTemplate) -> Path:
-    return ground.folder.data if isinstance(ground, Base) else ground.data
+def _data(base: BaseOrTemplate) -> Path:
+    return base.folder.data if isinstance(base, Base) else base.data
 
 
-def _history(folder: Path, timeline: int) -> str:
-    """By which a server says where its timeline begins."""
-    with open_tenant_folder(folder) as here:
-        return read_file(recovery.history_file_name(timeline), here, _LONGEST_HISTORY).decode(errors="replace")
+def _read_history_file(pg_wal: Path, timeline: int) -> str:
+    """Return the history file, in which Postgres writes where the timeline starts."""
+    with open_tenant_folder(pg_wal) as folder:
+        return read_file(recovery.history_file_name(timeline), folder, _MAX_HISTORY_FILE_BYTES).decode(errors="replace")

@@ -1,7 +1,7 @@
-"""Bases: copies of a volume as it was, from which its WAL is replayed to a later point.
+"""Bases: copies of a volume, from which its WAL is replayed to a later point.
 
-A base is a volume under a name of its own, which no row knows and no server opens; its record says whose it is. It is
-closed to the tenant.
+A base is itself a volume, which no row refers to and no server opens; its record says which volume it is a base of.
+Its folder is closed to the tenant.
 """
 
 import asyncio
@@ -13,15 +13,17 @@ from datetime import UTC, datetime
 from bough import clock
 from bough.domain import lsn
 from bough.engine.local.branch_volumes import BranchVolumes
-from bough.engine.local.computes import backup_label, standby_files, wal_segments
+from bough.engine.local.computes import backup_label, standby_files
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.origins import VolumeStart
 from bough.engine.local.project_users import ProjectUsers
 from bough.engine.local.threads import run_shielded
+from bough.engine.local.volumes.control_files import read_control_file
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
+from bough.engine.local.volumes.new_volume import NewVolume
 from bough.engine.local.volumes.volume_names import base_prefix
-from bough.engine.local.volumes.volumes import NewVolume, Volumes
+from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import Origin
 from bough.ids import ProjectId, VolumeId
 from bough.postgres import wal
@@ -31,9 +33,9 @@ from bough.postgres import wal
 class Base:
     name: VolumeId
     volume_id: VolumeId
-    lsn: str  # where it ends: from here on every point can be reached
+    lsn: str  # where it ends; every later point can be reached from it
     at: datetime
-    first_segment: str  # where a server begins to read
+    first_segment: str  # the first segment that a server reads
     folder: VolumeFolder
 
 
@@ -47,24 +49,28 @@ class Bases:
         self._project_users = project_users
 
     def list_bases(self, volume: VolumeId) -> list[Base]:
-        """Oldest first."""
+        """Return the bases of the volume, oldest first."""
         folders = {name: self._volumes.folder(name) for name in self._volumes.list_bases(volume)}
         return sort_bases([parse_base(name, folder, folder.read_record()) for name, folder in folders.items()])
 
     async def take(self, volume: VolumeId, record: VolumeRecord, install: Install) -> Base | None:
-        """As the volume is now. None when its server was killed and nobody knows what is in it, or stands still."""
+        """Copy the volume as it is now.
+
+        Returns None if the state of its files is unknown because its server was killed, or if the volume is read-only
+        or archived.
+        """
         if not await self._can_be_copied(volume):
             return None
         name = VolumeId(base_prefix(volume) + secrets.token_hex(4))
-        blank = VolumeRecord(project_id=record.project_id, install=install.id, base_of=volume)
+        base_record = VolumeRecord(project_id=record.project_id, install=install.id, base_of=volume)
         try:
             async with (
                 self._project_users.acquire(record.project_id) as owner,
-                self._volumes.create(name, blank, owner) as made,
+                self._volumes.create(name, base_record, owner) as new_volume,
             ):
-                begun = await self._branch_volumes.clone(made, volume, install)
-                origin = await asyncio.to_thread(_resolve_end, made, begun, record)
-                await run_shielded(lambda: made.write_origin(origin, begun.recovery_segment))
+                start = await self._branch_volumes.clone(new_volume, volume, install)
+                origin = await asyncio.to_thread(_resolve_end, new_volume, start, record)
+                await run_shielded(lambda: new_volume.write_origin(origin, start.recovery_segment))
         except _UnusableCopyError:
             return None
         folder = self._volumes.folder(name)
@@ -74,7 +80,7 @@ class Bases:
         await self._volumes.ensure_data_absent(base.name, project)
 
     def hide(self, base: Base) -> None:
-        """Nobody recovers by it from now on; to drop it may take long."""
+        """Keep recoveries from using the base until `drop`, which may take long, has removed it."""
         self._volumes.hide(base.name)
 
     async def _can_be_copied(self, volume: VolumeId) -> bool:
@@ -88,45 +94,45 @@ class Bases:
         if await self._running.has_compute(volume):
             return True
         try:
-            is_waiting = await asyncio.to_thread(backup_label.read_pending_label, data) is not None
-            return is_waiting or (await asyncio.to_thread(wal_segments.read_control_file, data)).is_shut_down
+            is_unopened = await asyncio.to_thread(backup_label.read_pending_label, data) is not None
+            return is_unopened or (await asyncio.to_thread(read_control_file, data)).is_shut_down
         except (OSError, struct.error):
             return False
 
 
 class _UnusableCopyError(Exception):
-    """The copy would be of something that nobody knows."""
+    """It is unknown where the copy ends."""
 
 
-def _resolve_end(made: NewVolume, begun: VolumeStart, record: VolumeRecord) -> Origin:
-    """Where and when the copy ends. What sleeps is as it was when it fell asleep, or as it began."""
-    origin = begun.origin
-    if origin.lsn is None or not wal.is_segment(begun.recovery_segment):
+def _resolve_end(new_volume: NewVolume, start: VolumeStart, record: VolumeRecord) -> Origin:
+    """Return where and when the copy ends: for a stopped volume, when it was stopped or created."""
+    origin = start.origin
+    if origin.lsn is None or not wal.is_segment(start.recovery_segment):
         raise _UnusableCopyError
-    if backup_label.read_pending_label(made.data) is None:
-        ended = datetime.fromtimestamp(wal_segments.read_control_file(made.data).written_at + 1, UTC)
-        return replace(origin, at=min(ended, clock.now()))
-    if origin.lsn == record.lsn and record.at is not None:
+    if backup_label.read_pending_label(new_volume.data) is None:
+        stopped_at = datetime.fromtimestamp(read_control_file(new_volume.data).written_at + 1, UTC)
+        return replace(origin, at=min(stopped_at, clock.now()))
+    if origin.lsn == record.origin_lsn and record.origin_at is not None:
         return replace(origin, at=record.origin.at)
     return origin
 
 
 def parse_base(name: VolumeId, folder: VolumeFolder, record: VolumeRecord | None) -> Base | None:
-    """None: it is gone, or no base."""
-    if record is None or record.lsn is None or record.at is None or record.first_segment is None:
+    """Return None if the volume does not exist or is not a base."""
+    if record is None or record.origin_lsn is None or record.origin_at is None or record.first_segment is None:
         return None
     if record.base_of is None:
         return None
     return Base(
         name=name,
         volume_id=VolumeId(record.base_of),
-        lsn=record.lsn,
-        at=datetime.fromisoformat(record.at),
+        lsn=record.origin_lsn,
+        at=datetime.fromisoformat(record.origin_at),
         first_segment=record.first_segment,
         folder=folder,
     )
 
 
 def sort_bases(bases: list[Base | None]) -> list[Base]:
-    """Oldest first."""
+    """Return the bases that exist, oldest first."""
     return sorted((each for each in bases if each is not None), key=lambda each: lsn.to_int(each.lsn))

@@ -1,8 +1,8 @@
-"""A volume as another was at a point of its life: laid on a base, and recovered by a server of our own.
+"""Point-in-time recovery: creates a volume as another volume was at a point of its history.
 
-The volume it is made of may run, sleep, have been killed or be retired, and nothing of it changes. Until the server
-has come to the point, and has ended well, the new volume is pending: it is nobody's, and whoever asks for it again has
-it made anew.
+A base is restored, and a temporary server replays WAL up to the point. The parent may be running, stopped, killed or
+retired; nothing of it changes. Until the server has reached the point and shut down cleanly the new volume is pending:
+no compute may open it, and the next request for it starts over.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,7 @@ from bough.engine.local.history.contents_cache import ContentsCache
 from bough.engine.local.history.prune_lock import PruneLock
 from bough.engine.local.history.recovery_plan import RecoveryPlan, plan_recovery
 from bough.engine.local.history.spool_builder import SpoolBuilder
+from bough.engine.local.history.wal_archives import WalArchives
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.project_users import ProjectUsers
@@ -52,6 +53,7 @@ class PointInTimeRecovery:
         contents_cache: ContentsCache,
         *,
         volumes: Volumes,
+        archives: WalArchives,
         temporary: TemporaryComputes,
         project_users: ProjectUsers,
     ) -> None:
@@ -60,11 +62,12 @@ class PointInTimeRecovery:
         self._prune_lock = prune_lock
         self._contents_cache = contents_cache
         self._volumes = volumes
+        self._archives = archives
         self._temporary = temporary
         self._project_users = project_users
 
     async def create_volume(self, spec: BranchSpec, parent: VolumeId, install: Install) -> Origin:
-        """The volume, which does not exist. After a failure nothing of it does."""
+        """Create the volume, which must not exist. A failure leaves nothing behind."""
         try:
             async with self._project_users.acquire(spec.project_id) as owner:
                 return await self._try_plans(_Request(spec, parent, install, owner))
@@ -73,78 +76,83 @@ class PointInTimeRecovery:
             raise
 
     async def drop_pending(self, volume: VolumeId, project: ProjectId) -> None:
-        """A pending volume, and what it archived: the next of this name begins with other WAL."""
+        """Remove a pending volume and its archive: the next volume of this name starts with different WAL."""
         await self._temporary.stop_on(volume)
         await self._volumes.ensure_absent(volume, project)
-        await self._spools.remove_archive(volume, project)
+        await self._archives.drop(volume, project)
 
-    async def _try_plans(self, wish: _Request) -> Origin:
-        """The shortest. Only a clock that was set back makes a base look earlier than it is: then the next."""
-        for way in count():
+    async def _try_plans(self, request: _Request) -> Origin:
+        """Try the shortest plan, and the next one if its base turns out to be later than the point.
+
+        That happens when the machine's clock was set back.
+        """
+        for attempt in count():
             try:
-                return await self._try_plan(wish, way)
+                return await self._try_plan(request, attempt)
             except TargetBeforeConsistency as error:
-                logger.warning("base_too_late", volume_id=wish.parent, reason=str(error))
-        raise AssertionError("an error ends it")
+                logger.warning("base_too_late", volume_id=request.parent, reason=str(error))
+        raise AssertionError("an error ends the loop")
 
-    async def _try_plan(self, wish: _Request, way: int) -> Origin:
-        volume = wish.spec.volume_id
+    async def _try_plan(self, request: _Request, attempt: int) -> Origin:
+        spec = request.spec
         try:
-            async with self._prune_lock.shared(wish.spec.project_id):
-                plan = await run_shielded(lambda: self._plan(wish, way))
-                spool = await self._spools.build(plan, wish.parent, wish.spec, wish.owner)
-                await self._restore_base(wish, plan.start)
-            replayed, contents = await self._replay(wish, plan, str(spool))
-            at = replayed.at or wish.spec.point.at or base_restore.base_time(plan.start)
-            whole = replace(replayed, at=at)
-            folder = self._volumes.folder(volume)
+            async with self._prune_lock.shared(spec.project_id):
+                plan = await run_shielded(lambda: self._plan(request, attempt))
+                spool = await self._spools.build(plan, request.parent, spec, request.owner)
+                await self._restore_base(request, plan.start)
+            replayed, contents = await self._replay(request, plan, str(spool))
+            at = replayed.at or spec.point.at or base_restore.base_time(plan.start)
+            folder = self._volumes.folder(spec.volume_id)
             origin = await self._volumes.run_blocking(
-                lambda: base_restore.finish_recovery(folder, whole), wish.spec.project_id
+                lambda: base_restore.finish_recovery(folder, replace(replayed, at=at)), spec.project_id
             )
-            await self._contents_cache.put(volume, contents)
+            await self._contents_cache.put(spec.volume_id, contents)
             return origin
         except BaseException:
-            await self.drop_pending(volume, wish.spec.project_id)
+            await self.drop_pending(spec.volume_id, spec.project_id)
             raise
         finally:
-            await self._spools.remove(volume, wish.spec.project_id)
+            await self._spools.remove(spec.volume_id, spec.project_id)
 
-    def _plan(self, wish: _Request, way: int) -> RecoveryPlan[BaseOrTemplate]:
-        ancestry = self._lineages.read(wish.parent)
+    def _plan(self, request: _Request, attempt: int) -> RecoveryPlan[BaseOrTemplate]:
+        ancestry = self._lineages.read(request.parent)
         if not ancestry.lineages:
             raise EngineError("The parent branch's volume does not exist.", transient=False)
-        found = plan_recovery(ancestry.lineages, ancestry.template, wish.spec.point)
-        if way >= len(found):
+        plans = plan_recovery(ancestry.lineages, ancestry.template, request.spec.point)
+        if attempt >= len(plans):
             raise EngineError("The branch's history does not go back to that point.", transient=False)
-        return found[way]
+        return plans[attempt]
 
-    async def _restore_base(self, wish: _Request, ground: BaseOrTemplate) -> None:
-        spec = wish.spec
+    async def _restore_base(self, request: _Request, base: BaseOrTemplate) -> None:
+        spec = request.spec
         record = VolumeRecord(
             project_id=spec.project_id,
             install=spec.install,
-            parent=wish.parent,
-            begins_itself=spec.is_snapshot,
-            pending=True,
+            parent=request.parent,
+            is_self_contained=spec.is_snapshot,
+            is_pending=True,
         )
-        async with self._volumes.create(spec.volume_id, record, wish.owner) as made:
-            await self._volumes.run_blocking(lambda: base_restore.restore_base(made, ground), spec.project_id)
+        async with self._volumes.create(spec.volume_id, record, request.owner) as new_volume:
+            await self._volumes.run_blocking(lambda: base_restore.restore_base(new_volume, base), spec.project_id)
 
     async def _replay(
-        self, wish: _Request, plan: RecoveryPlan[BaseOrTemplate], spool: str
+        self, request: _Request, plan: RecoveryPlan[BaseOrTemplate], spool: str
     ) -> tuple[Origin, BranchContents]:
-        """How far the server came. A point after the last commit means all of it, and has to be said so."""
+        """Replay to the point, or to the end of the WAL if the point is after the last commit."""
         try:
-            return await self._run(wish, recovery.recovery_settings(spool, wish.spec.point, timeline=plan.timeline))
+            return await self._run(
+                request, recovery.recovery_settings(spool, request.spec.point, timeline=plan.timeline)
+            )
         except WalEndedBeforeTarget:
-            return await self._run(wish, recovery.recovery_settings(spool, HEAD, timeline=plan.timeline))
+            return await self._run(request, recovery.recovery_settings(spool, HEAD, timeline=plan.timeline))
 
-    async def _run(self, wish: _Request, settings: Mapping[str, str]) -> tuple[Origin, BranchContents]:
+    async def _run(self, request: _Request, settings: Mapping[str, str]) -> tuple[Origin, BranchContents]:
         async with (
-            self._temporary.start_recovery(wish.spec, wish.install, settings) as sockets,
-            session.open_session(sockets) as ours,
+            self._temporary.start_recovery(request.spec, request.install, settings) as sockets,
+            session.open_session(sockets) as connection,
         ):
             origin = Origin(
-                at=await ours.read_last_replay_timestamp(), has_subscriptions=await ours.has_subscriptions()
+                at=await connection.read_last_replay_timestamp(),
+                has_subscriptions=await connection.has_subscriptions(),
             )
-            return origin, await ours.read_contents()
+            return origin, await connection.read_contents()

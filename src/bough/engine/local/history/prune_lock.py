@@ -1,6 +1,6 @@
-"""Who gathers what a point needs and who throws old history away take turns, in each project.
+"""Keeps pruning and recovery of one project apart.
 
-Many may gather at a time. Nobody waits to throw something away: it can be done later.
+Any number of recoveries may run at a time. Pruning does not wait for them: it is skipped and done later.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ class PruneLock:
 
     @asynccontextmanager
     async def shared(self, project: ProjectId) -> AsyncIterator[None]:
-        """No base and no archived file of the project goes away meanwhile."""
+        """Prevent pruning of the project's bases and archived WAL."""
         async with self._locks.lock(project):
             self._holders[project] += 1
         try:
@@ -30,6 +30,6 @@ class PruneLock:
 
     @asynccontextmanager
     async def try_exclusive(self, project: ProjectId) -> AsyncIterator[bool]:
-        """Whether something may be thrown away now; nobody begins to gather meanwhile."""
+        """Yield whether pruning is allowed; until the block ends, no recovery starts."""
         async with self._locks.lock(project):
             yield not self._holders[project]

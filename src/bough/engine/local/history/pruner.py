@@ -1,4 +1,4 @@
-"""What nobody can go back to any more is thrown away, and never what another volume stands on."""
+"""Prunes bases and archived WAL that no point within the retention and no other volume needs."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -28,77 +28,83 @@ class HistoryPruner:
         self._project_lineages = ProjectLineages(volumes, archives)
 
     async def prune(self, volume: VolumeId, record: VolumeRecord, since: datetime | None) -> None:
-        """`since` is the first moment that is wanted; None: none is."""
-        async with self._prune_lock.try_exclusive(record.project_id) as may:
-            if not may:  # another time
+        """Prune what is not needed since that time; None retains nothing for the volume itself.
+
+        Does nothing while the project has a recovery under way.
+        """
+        async with self._prune_lock.try_exclusive(record.project_id) as is_exclusive:
+            if not is_exclusive:
                 return
-            dropped = await self._volumes.run_blocking(lambda: self._prune(volume, record, since), record.project_id)
-        for base in dropped:
+            hidden = await self._volumes.run_blocking(lambda: self._prune(volume, record, since), record.project_id)
+        for base in hidden:
             await self._bases.drop(base, record.project_id)
 
     async def drop_bases(self, project: ProjectId, volume: VolumeId) -> None:
-        """Nothing of the volume's history is left; refused while another stands on it."""
-        async with self._prune_lock.try_exclusive(project) as may:
-            if not may:
-                raise VolumeHasDependents("A point of the project's history is being gone back to: try again.")
-            dropped = await run_shielded(lambda: self._hide_all(project, volume))
-        for base in dropped:
+        """Drop all bases of the volume. Raises VolumeHasDependents while another volume depends on its history."""
+        async with self._prune_lock.try_exclusive(project) as is_exclusive:
+            if not is_exclusive:
+                raise VolumeHasDependents("A branch of the project is being recovered: try again.")
+            hidden = await run_shielded(lambda: self._hide_all(project, volume))
+        for base in hidden:
             await self._bases.drop(base, project)
 
     def _prune(self, volume: VolumeId, record: VolumeRecord, since: datetime | None) -> list[Base]:
-        own = build_node(volume, record, self._bases.list_bases(volume))
-        alone = compute_retention(volume, {volume: own}, since)
-        is_same = len(alone.bases) == len(own.lineage.bases) and alone.is_self_contained == record.begins_itself
-        if is_same and not self._prunable_files(volume, alone):  # most often: nobody else need be looked at
-            return []
+        node = build_node(volume, record, self._bases.list_bases(volume))
+        without_dependents = compute_retention(volume, {volume: node}, since)
+        is_same = (
+            len(without_dependents.bases) == len(node.lineage.bases)
+            and without_dependents.is_self_contained == record.is_self_contained
+        )
+        if is_same and not self._prunable_files(volume, without_dependents):
+            return []  # the usual case: there is nothing to prune, whatever other volumes need
         broken: list[VolumeId] = []
-        family = {**self._project_lineages.read_project(record.project_id, broken), volume: own}
+        nodes = {**self._project_lineages.read_project(record.project_id, broken), volume: node}
         self._check_known(volume, broken)
-        needed = compute_retention(volume, family, since)
-        if needed.is_self_contained != record.begins_itself:
-            self._write(volume, replace(record, begins_itself=needed.is_self_contained))
-        dropped = [base for base in own.lineage.bases if base not in needed.bases]
-        for base in dropped:
+        retained = compute_retention(volume, nodes, since)
+        if retained.is_self_contained != record.is_self_contained:
+            self._write(volume, replace(record, is_self_contained=retained.is_self_contained))
+        hidden = [base for base in node.lineage.bases if base not in retained.bases]
+        for base in hidden:
             self._bases.hide(base)
-        self._unlink(volume, self._prunable_files(volume, needed))
-        return dropped
+        self._unlink(volume, self._prunable_files(volume, retained))
+        return hidden
 
     def _check_known(self, volume: VolumeId, broken: list[VolumeId]) -> None:
-        """Nobody knows what a volume stands on whose record is broken; but whose it is, its files tell."""
+        """A volume with a broken record may depend on this one if the owner of their files is the same."""
         for other in broken:
             if self._uids(other) & self._uids(volume):
                 raise EngineError(
-                    f"The record of the volume {other} is broken, so no history is thrown away that it may stand on: "
-                    "put its volume.json back from a backup.",
+                    f"The record of the volume {other} is broken, so history that it may depend on is not pruned: "
+                    "restore its volume.json from a backup.",
                     transient=False,
                 )
 
     def _uids(self, volume: VolumeId) -> set[int]:
-        found = set()
+        uids = set()
         for path in (self._volumes.folder(volume).data, self._archives.folder(volume)):
             with suppress(FileNotFoundError):
-                found.add(path.stat().st_uid)
-        return found
+                uids.add(path.stat().st_uid)
+        return uids
 
     def _hide_all(self, project: ProjectId, volume: VolumeId) -> list[Base]:
-        family = self._project_lineages.read_project(project)
-        if volume in family and compute_retention(volume, family, None).has_dependents:
-            raise VolumeHasDependents("The history of another branch still needs the branch's: try again later.")
-        found = self._bases.list_bases(volume)
-        for base in found:
+        nodes = self._project_lineages.read_project(project)
+        if volume in nodes and compute_retention(volume, nodes, None).has_dependents:
+            raise VolumeHasDependents("The history of another branch depends on the branch's: try again later.")
+        bases = self._bases.list_bases(volume)
+        for base in bases:
             self._bases.hide(base)
-        return found
+        return bases
 
-    def _prunable_files(self, volume: VolumeId, needed: RetainedHistory[Base]) -> list[str]:
+    def _prunable_files(self, volume: VolumeId, retained: RetainedHistory[Base]) -> list[str]:
         names = self._archives.list_names(volume)
-        segments = [name for name in names if wal.is_segment(name) and not needed.retains(name)]
+        segments = [name for name in names if wal.is_segment(name) and not retained.retains(name)]
         return segments + [name for name in names if archiver.is_disposable(name)]
 
     def _unlink(self, volume: VolumeId, names: Iterable[str]) -> None:
-        with suppress(FileNotFoundError, TenantFileError), self._archives.open_folder(volume) as here:
+        with suppress(FileNotFoundError, TenantFileError), self._archives.open_folder(volume) as archive:
             for name in names:
                 with suppress(TenantFileError):
-                    unlink(name, here)
+                    unlink(name, archive)
 
     def _write(self, volume: VolumeId, record: VolumeRecord) -> None:
         folder = self._volumes.folder(volume)

@@ -1,8 +1,9 @@
-"""How a point of a volume's life is reached: from which base, and with which WAL. Pure.
+"""Plans a recovery: from which base to start, and which WAL to replay. Pure.
 
-A volume without a base that is early enough stands on the one it was cloned from, and a branch of nothing on its
-install's template. Where a life begins in the middle of the WAL of another, its own files hold that segment from the
-beginning, so that a number below its first segment means its ancestor's file and any other number its own.
+A volume without a base before the point depends on the volume it was cloned from, and a branch without a parent on
+the template of its install. Where a lineage forks in the middle of a segment, its own first segment holds that segment
+from its beginning. So a segment number below the first one of a lineage means a file of its ancestor, and any other
+number a file of its own.
 """
 
 from collections.abc import Sequence
@@ -17,19 +18,19 @@ from bough.postgres import wal
 
 
 class RecoveryStart(Protocol):
-    """Data that a server can begin with: a base, or a template."""
+    """Data that a recovery can start from: a base or a template."""
 
     @property
     def lsn(self) -> str:
-        """From here on it can be stopped at any record."""
+        """The first LSN at which recovery can stop."""
 
     @property
     def at(self) -> datetime:
-        """From here on it can be stopped at any commit."""
+        """The first time at which recovery can stop."""
 
     @property
     def first_segment(self) -> str:
-        """Where it begins to read."""
+        """The first segment that the server reads."""
 
 
 B = TypeVar("B", bound=RecoveryStart)
@@ -37,11 +38,11 @@ B = TypeVar("B", bound=RecoveryStart)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeLineage(Generic[B]):
-    """One volume's life as a writer, as far as it is known."""
+    """What is known about one volume as a writer of WAL."""
 
     volume: VolumeId
-    first_segment: str | None  # of its own WAL; None: what was before its bases is not known
-    fork_lsn: str | None = None  # how far it goes with its ancestor's life
+    first_segment: str | None  # of its own WAL; None if nothing is known from before its first base
+    fork_lsn: str | None = None  # up to here its WAL is its ancestor's
     bases: Sequence[B] = ()  # oldest first
 
     @property
@@ -50,24 +51,24 @@ class VolumeLineage(Generic[B]):
 
     @property
     def fork_position(self) -> int:
-        """Up to here its ancestor's WAL is its own. Of one whose end nobody knew: up to the segment it was in."""
+        """Return the position up to which its WAL is its ancestor's: of a killed parent, the start of the segment."""
         return self.first_segment_number * wal.SEGMENT_BYTES if self.fork_lsn is None else lsn.to_int(self.fork_lsn)
 
     @property
     def timeline(self) -> int:
-        """A life has one: every recovery to a point begins another life."""
+        """A lineage has one timeline, because every point-in-time recovery starts a new lineage."""
         known = self.first_segment or next((base.first_segment for base in self.bases), None)
         return wal.timeline_of(known) if known else 1
 
 
 @dataclass(frozen=True, slots=True)
 class WalRange:
-    """WAL that one volume has."""
+    """A range of segments of one volume."""
 
     volume: VolumeId
     timeline: int
-    first: int  # number of a segment
-    last: int | None  # None: to the end
+    first: int
+    last: int | None  # None: up to the last segment there is
 
     @property
     def is_empty(self) -> bool:
@@ -78,28 +79,34 @@ class WalRange:
 class RecoveryPlan(Generic[B]):
     start: B
     ranges: Sequence[WalRange]  # oldest first; none is empty
-    timeline: int | None  # to be gone to; None: it stays on the one that it begins with
-    volumes: Sequence[VolumeId]  # whose lives it goes through, the youngest first
-    timelines: frozenset[int]  # on the way, which have a file that says where they begin
+    timeline: int | None  # the target timeline; None: the one that the recovery starts on
+    volumes: Sequence[VolumeId]  # of the lineages, youngest first
+    timelines: frozenset[int]  # of the lineages, where there is a history file
 
 
 def plan_recovery(lineages: Sequence[VolumeLineage[B]], template: B | None, point: Point) -> list[RecoveryPlan[B]]:
-    """Every way to the point, the shortest first. The lives are the volume's own and those of its ancestors."""
-    found: list[RecoveryPlan[B]] = []
+    """Return every plan that reaches the point, the shortest first.
+
+    `lineages` are the volume's own and those of its ancestors, youngest first.
+    """
+    plans: list[RecoveryPlan[B]] = []
     for depth in range(len(lineages)):
-        found += [_plan(lineages[: depth + 1], base, point) for base in reversed(_usable(lineages[: depth + 1], point))]
+        used = lineages[: depth + 1]
+        plans += [_plan(used, base, point) for base in reversed(_usable_bases(used, point))]
         if lineages[depth].first_segment is None:
-            return found
+            return plans
     if template is not None and _is_before(template, point):
-        found.append(_plan(lineages, template, point))
-    return found
+        plans.append(_plan(lineages, template, point))
+    return plans
 
 
-def _usable(lives: Sequence[VolumeLineage[B]], point: Point) -> list[B]:
-    """Bases of the oldest of the lives that are before the point, and before each of the others went its own way."""
-    forks = min((life.fork_position for life in lives[:-1]), default=None)
+def _usable_bases(lineages: Sequence[VolumeLineage[B]], point: Point) -> list[B]:
+    """Return the bases of the oldest lineage that are before the point and before every fork."""
+    fork = min((lineage.fork_position for lineage in lineages[:-1]), default=None)
     return [
-        base for base in lives[-1].bases if _is_before(base, point) and (forks is None or lsn.to_int(base.lsn) <= forks)
+        base
+        for base in lineages[-1].bases
+        if _is_before(base, point) and (fork is None or lsn.to_int(base.lsn) <= fork)
     ]
 
 
@@ -109,35 +116,34 @@ def _is_before(base: RecoveryStart, point: Point) -> bool:
     return point.at is None or base.at <= point.at
 
 
-def _plan(lives: Sequence[VolumeLineage[B]], begins: B, point: Point) -> RecoveryPlan[B]:
-    last = _last_number(lives[0], point)
-    first = wal.segment_number(begins.first_segment)
-    stretches: list[WalRange] = []
-    for life in lives:  # the youngest first: each leaves to the next what is below its first
-        is_oldest = life is lives[-1]
-        from_here = first if is_oldest else max(first, life.first_segment_number)
-        stretches.insert(0, WalRange(life.volume, life.timeline, from_here, last))
-        last = from_here - 1 if last is None else min(last, from_here - 1)
-    wanted = [stretch for stretch in stretches if not stretch.is_empty]
-    timeline = lives[0].timeline
-    stays = timeline == wal.timeline_of(begins.first_segment)
+def _plan(lineages: Sequence[VolumeLineage[B]], start: B, point: Point) -> RecoveryPlan[B]:
+    last = _last_number(lineages[0], point)
+    start_number = wal.segment_number(start.first_segment)
+    ranges: list[WalRange] = []
+    for lineage in lineages:  # youngest first: segments below its first one are its ancestor's
+        is_oldest = lineage is lineages[-1]
+        first = start_number if is_oldest else max(start_number, lineage.first_segment_number)
+        ranges.insert(0, WalRange(lineage.volume, lineage.timeline, first, last))
+        last = first - 1 if last is None else min(last, first - 1)
+    timeline = lineages[0].timeline
+    keeps_timeline = timeline == wal.timeline_of(start.first_segment)
     return RecoveryPlan(
-        start=begins,
-        ranges=wanted,
-        timeline=None if stays else timeline,
-        volumes=[life.volume for life in lives],
-        timelines=frozenset(life.timeline for life in lives if life.timeline > 1),
+        start=start,
+        ranges=[each for each in ranges if not each.is_empty],
+        timeline=None if keeps_timeline else timeline,
+        volumes=[lineage.volume for lineage in lineages],
+        timelines=frozenset(lineage.timeline for lineage in lineages if lineage.timeline > 1),
     )
 
 
-def _last_number(life: VolumeLineage[B], point: Point) -> int | None:
-    """The last segment that can matter; None when that is not known.
+def _last_number(lineage: VolumeLineage[B], point: Point) -> int | None:
+    """Return the number of the last segment that the point may need; None if it is unknown.
 
-    When a base was made after a moment, all that was committed by then was written before the next base began.
+    All that was committed before a base was taken was written before the next base started.
     """
     if point.lsn is not None:
         return wal.segment_number_at(lsn.to_int(point.lsn))
     if point.at is not None:
-        later = [base for base in life.bases if base.at > point.at]
+        later = [base for base in lineage.bases if base.at > point.at]
         return wal.segment_number(later[1].first_segment) if len(later) > 1 else None
     return None

@@ -1,4 +1,4 @@
-"""The WAL of a plan, gathered in a spool, whatever the volume that is gone back in does meanwhile."""
+"""Builds the spool of a recovery plan while the parent volume may start, stop or write."""
 
 import asyncio
 from pathlib import Path
@@ -29,66 +29,57 @@ class SpoolBuilder:
         self._volumes = volumes
         self._archives = archives
         self._running = running
-        self._locks = locks  # of volumes: one that sleeps must not wake while its WAL is copied
+        self._locks = locks  # of volumes: a stopped parent must not start while its WAL is copied
 
     async def remove_leftovers(self) -> None:
-        """No spool is left. Only for a start."""
+        """Remove all spools. Call it only at startup."""
         await run_shielded(lambda: _empty(self._spools))
 
     async def build(self, plan: RecoveryPlan[B], parent: VolumeId, spec: BranchSpec, owner: Identity) -> Path:
-        """A folder with all that a server of the new volume, which is the owner's, needs to go back in the volume."""
+        """Return a folder with all WAL of the plan, readable by the owner of the new volume."""
         project = spec.project_id
         spool = Spool(
             self._spools / spec.volume_id,
             owner,
             lambda source, target: self._volumes.driver.clone_file(source, target, owner),
         )
-        await self._volumes.run_blocking(lambda: self._fill_before(plan, spool), project)
+        await self._volumes.run_blocking(lambda: self._fill_before_last(plan, spool), project)
         await self._fill_last(plan.ranges[-1], parent, spool, project)
         return spool.folder
 
     async def remove(self, volume: VolumeId, project: ProjectId) -> None:
-        """What was gathered for the new volume."""
+        """Remove the spool of the new volume."""
         await self._volumes.run_removal(lambda: remove_tree(self._spools / volume), project)
 
-    async def remove_archive(self, volume: VolumeId, project: ProjectId) -> None:
-        """What a new volume that came to nothing had archived itself."""
-        await self._volumes.run_removal(lambda: self._archives.drop(volume), project)
-
-    def _fill_before(self, plan: RecoveryPlan[B], spool: Spool) -> None:
+    def _fill_before_last(self, plan: RecoveryPlan[B], spool: Spool) -> None:
         spool.create()
-        for stretch in plan.ranges[:-1]:
-            spool.fill(stretch, self._source(stretch.volume))
+        for wal_range in plan.ranges[:-1]:
+            spool.fill(wal_range, self._source(wal_range.volume))
         spool.add_timeline_histories(plan.timelines, map(self._source, plan.volumes), required=plan.timeline)
 
-    async def _fill_last(self, stretch: WalRange, volume: VolumeId, spool: Spool, project: ProjectId) -> None:
-        if stretch.volume != volume or await asyncio.to_thread(self._is_retired, volume):
-            await self._fill_to_end(stretch, spool, project)
+    async def _fill_last(self, wal_range: WalRange, parent: VolumeId, spool: Spool, project: ProjectId) -> None:
+        if wal_range.volume != parent or not await asyncio.to_thread(self._volumes.has_record, parent):
+            await self._fill_to_end(wal_range, spool, project)
             return
-        async with self._locks.lock(volume):
-            sockets = await self._running.await_volume_sockets(volume)
-            folder = self._volumes.folder(volume)
+        async with self._locks.lock(parent):
+            sockets = await self._running.await_volume_sockets(parent)
+            folder = self._volumes.folder(parent)
             if sockets is None:
                 await run_shielded(lambda: process.clean_up_after_crash(folder.data, folder.pg_wal))
             if sockets is None or await asyncio.to_thread(standby_files.has_signal, folder.data):
-                await self._fill_to_end(stretch, spool, project)
+                await self._fill_to_end(wal_range, spool, project)
                 return
-        async with session.open_session(sockets) as ours:
-            end = wal.segment_number_at(lsn.to_int(await ours.write_wal_marker()))
-        await self._fill_to_end(stretch, spool, project, end)
+        async with session.open_session(sockets) as connection:
+            end = wal.segment_number_at(lsn.to_int(await connection.write_wal_marker()))
+        await self._fill_to_end(wal_range, spool, project, end)
 
-    async def _fill_to_end(self, stretch: WalRange, spool: Spool, project: ProjectId, end: int | None = None) -> None:
-        source = await asyncio.to_thread(self._source, stretch.volume)
-        await self._volumes.run_blocking(lambda: spool.fill_to_end(stretch, source, end), project)
+    async def _fill_to_end(self, wal_range: WalRange, spool: Spool, project: ProjectId, end: int | None = None) -> None:
+        source = await asyncio.to_thread(self._source, wal_range.volume)
+        await self._volumes.run_blocking(lambda: spool.fill_to_end(wal_range, source, end), project)
 
     def _source(self, volume: VolumeId) -> WalSource:
-        """Where its WAL is."""
-        folder = self._volumes.folder(volume)
-        return WalSource(self._archives.folder(volume), None if self._is_retired(volume) else folder.pg_wal)
-
-    def _is_retired(self, volume: VolumeId) -> bool:
-        """Whether only its history is left."""
-        return self._volumes.folder(volume).read_record() is None
+        pg_wal = self._volumes.folder(volume).pg_wal if self._volumes.has_record(volume) else None
+        return WalSource(self._archives.folder(volume), pg_wal)
 
 
 def _empty(folder: Path) -> None:

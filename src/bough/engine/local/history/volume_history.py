@@ -1,7 +1,11 @@
-"""The histories of all volumes, put together of the files beside it."""
+"""The facade of volume history: retention, point-in-time recovery and retirement of volumes.
+
+Callers use only this class; the other modules of the package are its parts.
+"""
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 from bough.engine.local.branch_volumes import BranchVolumes
@@ -13,8 +17,10 @@ from bough.engine.local.history.contents_cache import ContentsCache
 from bough.engine.local.history.maintenance import HistoryMaintenance
 from bough.engine.local.history.pitr import PointInTimeRecovery
 from bough.engine.local.history.prune_lock import PruneLock
-from bough.engine.local.history.retirement import VolumeRetirement
+from bough.engine.local.history.pruner import HistoryPruner
+from bough.engine.local.history.retirement import retire_volume
 from bough.engine.local.history.spool_builder import SpoolBuilder
+from bough.engine.local.history.stats import VolumeHistoryStats
 from bough.engine.local.history.wal_archives import WalArchives
 from bough.engine.local.history.wal_end import WalEndReader
 from bough.engine.local.installs.catalog import InstallCatalog
@@ -23,7 +29,7 @@ from bough.engine.local.project_users import ProjectUsers
 from bough.engine.local.templates import Templates
 from bough.engine.local.threads import NamedLocks
 from bough.engine.local.volumes.volumes import Volumes
-from bough.engine.port import Origin
+from bough.engine.port import BranchContents, HistoryStatus, Origin
 from bough.engine.spec import BranchSpec
 from bough.ids import ProjectId, VolumeId
 
@@ -46,55 +52,88 @@ class VolumeHistory:
     ) -> None:
         self._volumes = volumes
         self._branch_volumes = branch_volumes
-        turns = PruneLock()
+        prune_lock = PruneLock()
         self._archives = WalArchives(volumes)
-        self._bases = Bases(volumes, branch_volumes, running, project_users)
-        self._lineages = lives = LineageReader(self._archives, self._bases, templates)
-        self._spools = SpoolBuilder(spools, volumes, self._archives, running, locks)
+        bases = Bases(volumes, branch_volumes, running, project_users)
+        self._lineages = LineageReader(self._archives, bases, templates)
         self._wal_end = WalEndReader(volumes, running)
         self._contents_cache = ContentsCache(self._wal_end)
+        self._spools = SpoolBuilder(spools, volumes, self._archives, running, locks)
         self._recovery = PointInTimeRecovery(
-            lives,
+            self._lineages,
             self._spools,
-            turns,
+            prune_lock,
             self._contents_cache,
             volumes=volumes,
+            archives=self._archives,
             temporary=temporary,
             project_users=project_users,
         )
+        self._pruner = HistoryPruner(volumes, self._archives, bases, prune_lock)
         self._maintenance = HistoryMaintenance(
-            volumes, lives, running, turns, install_catalog, explain_shortage=explain_shortage, base_bytes=base_bytes
+            volumes,
+            self._archives,
+            bases,
+            self._lineages,
+            wal_end=self._wal_end,
+            stats=VolumeHistoryStats(volumes, self._archives, self._lineages, running),
+            pruner=self._pruner,
+            install_catalog=install_catalog,
+            explain_shortage=explain_shortage,
+            base_bytes=base_bytes,
         )
-        self._retirement = VolumeRetirement(volumes, self._archives)
 
     async def remove_leftovers(self) -> None:
+        """Remove what a crash left. Call it only at startup, before any recovery begins."""
         await self._spools.remove_leftovers()
 
     async def is_retired(self, volume: VolumeId) -> bool:
-        """Whether of a volume that was there only the history is left."""
-        return await asyncio.to_thread(lambda: self._volumes.folder(volume).read_record() is None)
+        """Whether only the history of the volume is left."""
+        return not await asyncio.to_thread(self._volumes.has_record, volume)
 
     async def template_origin(self, install: Install) -> Origin:
-        """Where every branch without a parent begins: it can be gone back to from there on."""
-        found = await asyncio.to_thread(self._lineages.read_template, install.id)
-        return Origin(lsn=found.lsn if found else None)
+        """Return the earliest point of every branch without a parent."""
+        template = await asyncio.to_thread(self._lineages.read_template, install.id)
+        return Origin(lsn=template.lsn if template else None)
 
     async def create_at_point(self, spec: BranchSpec, parent: VolumeId, install: Install) -> Origin:
-        """The volume as its parent was at the point. Nothing is replayed when nothing was written after it, as it
-        often is.
+        """Create the volume as its parent was at the point.
+
+        WAL is replayed only if the parent was written to after the point.
         """
         if not spec.point.is_head and not await self.is_retired(parent):
-            cloned = await self._branch_volumes.try_create_from_stopped(spec, parent, install)
-            if cloned is not None:
-                return cloned
+            origin = await self._branch_volumes.try_create_from_stopped(spec, parent, install)
+            if origin is not None:
+                return origin
         return await self._recovery.create_volume(spec, parent, install)
 
     async def drop_pending(self, volume: VolumeId, project: ProjectId) -> None:
+        """Remove a volume whose recovery did not finish."""
         await self._recovery.drop_pending(volume, project)
 
+    async def pop_contents(self, volume: VolumeId) -> BranchContents | None:
+        """Return the contents read at the end of the volume's recovery, if they are still current."""
+        return await self._contents_cache.pop(volume)
+
+    async def read_wal_end(self, volume: VolumeId) -> str | None:
+        """Return the LSN where the volume's WAL ends; None if it is unknown."""
+        return await self._wal_end.read_wal_end(volume)
+
+    async def apply_retention(self, volume: VolumeId, since: datetime, *, take_bases: bool = True) -> HistoryStatus:
+        """Take a base if one is due, and prune what is needed neither since then nor by other volumes."""
+        return await self._maintenance.apply_retention(volume, since, take_bases=take_bases)
+
+    async def start_history(self, volume: VolumeId) -> HistoryStatus:
+        """Make the current state of a stopped volume the earliest point of its history."""
+        return await self._maintenance.start_history(volume)
+
+    async def retire(self, volume: VolumeId, project: ProjectId) -> None:
+        """Archive the rest of the volume's WAL, then remove its data. The caller holds the volume's lock."""
+        await retire_volume(self._volumes, self._archives, volume, project)
+
     async def drop_bases(self, project: ProjectId, volume: VolumeId) -> None:
-        """Before the volume itself goes."""
-        await self._maintenance.pruner.drop_bases(project, volume)
+        """Drop the volume's bases, before the volume itself. Raises VolumeHasDependents."""
+        await self._pruner.drop_bases(project, volume)
 
     async def drop_archive(self, volume: VolumeId, project: ProjectId) -> None:
-        await self._volumes.run_removal(lambda: self._archives.drop(volume), project)
+        await self._archives.drop(volume, project)

@@ -1,20 +1,22 @@
-"""Where WAL is archived: a folder a volume, which its server fills by itself and only its user may enter.
+"""WAL archives: one folder per volume, which its server fills and only the project's user may enter.
 
-It outlives its volume. What is in it a tenant's code may replace at any moment, so it is looked up in the open folder
-and no link is followed; the folder above is ours.
+An archive outlives its volume. A tenant's code may replace anything in it at any moment, so files are looked up in the
+open folder and no link is followed. The folder that holds the archives is ours.
 """
 
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from bough import clock
 from bough.engine.local.durable_files import sync_folder, write_atomically
+from bough.engine.local.folders import Folders
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.tenant_files import (
+    BLOCK_BYTES,
     MAX_FOLDER_ENTRIES,
     TenantFileError,
     TooManyEntries,
@@ -26,11 +28,10 @@ from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes, retired_record_path
 from bough.engine.port import EngineError
-from bough.ids import VolumeId
-from bough.postgres import archiver
+from bough.ids import ProjectId, VolumeId
+from bough.postgres import archiver, wal
 
-_RECORD = ".json"
-_BLOCK = 512  # what st_blocks counts
+_RECORD_SUFFIX = ".json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,67 +49,73 @@ class WalArchives:
         return self._volumes.archive_path(volume)
 
     def ensure(self, volume: VolumeId, owner: Identity) -> None:
-        """The folder, and the link by which the volume's server finds it. Cheap when they are there."""
+        """Ensure that the folder exists, and the link through which the volume's server finds it."""
         self._volumes.ensure_archive(volume, owner)
 
     @contextmanager
     def open_folder(self, volume: VolumeId) -> Iterator[int]:
-        """The folder; FileNotFoundError when there is none."""
-        with open_folder(self._root) as above, open_folder(volume, above) as here:
-            yield here
+        """Open the folder. Raises FileNotFoundError if there is none."""
+        with open_folder(self._root) as root, open_folder(volume, root) as archive:
+            yield archive
 
     def list_wal_files(self, volume: VolumeId) -> set[str]:
-        """The names of archived WAL files and of timelines' histories."""
+        """Return the names of archived segments and timeline history files."""
         return {name for name in self.list_names(volume) if archiver.is_needed_for_recovery(name)}
 
     def list_names(self, volume: VolumeId) -> list[str]:
-        """Of all files in the folder."""
+        """Return the names of all files in the folder."""
         return [name for name, _ in self._files(volume)]
 
     def measure_bytes(self, volume: VolumeId) -> int:
-        """On disk."""
-        return sum(told for _, told in self._files(volume))
+        """Return the bytes on disk."""
+        return sum(size for _, size in self._files(volume))
 
     def list_unarchived_names(self, folder: VolumeFolder) -> list[str]:
-        """The files of a volume that its server has marked to be archived, and has not archived."""
+        """Return the WAL files of a volume that are ready to be archived and are not archived yet."""
         return [each.name for each in self.list_unarchived(folder)]
 
     def list_unarchived(self, folder: VolumeFolder) -> list[UnarchivedFile]:
-        """The same, and how long each waits; oldest first."""
+        """Return the same files with how long each has waited, oldest first."""
         try:
             with (
-                open_tenant_folder(folder.pg_wal) as here,
-                open_folder(archiver.STATUS_FOLDER, here) as marks,
+                open_tenant_folder(folder.pg_wal) as pg_wal,
+                open_folder(archiver.STATUS_FOLDER, pg_wal) as status_folder,
             ):
-                return sorted(_scan_unarchived(marks), key=lambda each: each.name)
+                return sorted(_scan_unarchived(status_folder), key=lambda each: each.name)
         except OSError:
             return []
 
     def read_record(self, volume: VolumeId) -> VolumeRecord | None:
-        """Of a volume, also of one that is retired; None when there is no such volume."""
+        """Return the record of a volume, which may be retired; None if there is no such volume."""
         return self._volumes.folder(volume).read_record() or self._read_retired_record(volume)
 
     def write_retired_record(self, volume: VolumeId, record: VolumeRecord) -> None:
-        """The volume may go: what must be known of it is beside its archive."""
-        write_atomically(self.retired_record_path(volume), json.dumps(asdict(record)), durable=True)
+        """Store the record next to the archive, so that the volume can be removed."""
+        write_atomically(self.retired_record_path(volume), json.dumps(record.to_fields()), durable=True)
 
     def list_retired(self) -> list[VolumeId]:
-        """The volumes of which only the history is left."""
-        return [VolumeId(path.stem) for path in self._root.glob("[!.]*" + _RECORD)]
+        """Return the volumes of which only the history is left."""
+        return [VolumeId(path.stem) for path in self._root.glob("[!.]*" + _RECORD_SUFFIX)]
 
-    def drop(self, volume: VolumeId) -> None:
-        """The folder and the record are gone."""
+    async def drop(self, volume: VolumeId, project: ProjectId) -> None:
+        """Remove the folder and the record next to it."""
+        await self._volumes.run_removal(lambda: self._drop(volume), project)
+
+    def retired_record_path(self, volume: VolumeId) -> Path:
+        return retired_record_path(self.folder(volume))
+
+    def _drop(self, volume: VolumeId) -> None:
         remove_tree(self.folder(volume))
         self.retired_record_path(volume).unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             sync_folder(self._root)
 
     def _files(self, volume: VolumeId) -> list[tuple[str, int]]:
-        """Names, and bytes on disk. No links, which the tenant could have put there."""
+        """Return names and bytes on disk. Links, which only a tenant creates, are left out."""
         try:
-            with self.open_folder(volume) as here:
-                found = scan_entries(here, MAX_FOLDER_ENTRIES)
-                return [(each.name, _blocks(each) * _BLOCK) for each in found if each.is_file(follow_symlinks=False)]
+            with self.open_folder(volume) as archive:
+                entries = scan_entries(archive, MAX_FOLDER_ENTRIES)
+                return [(each.name, _disk_bytes(each)) for each in entries if each.is_file(follow_symlinks=False)]
         except TooManyEntries:
             raise
         except (FileNotFoundError, TenantFileError):
@@ -121,24 +128,34 @@ class WalArchives:
             return None
         except ValueError as error:
             raise EngineError(
-                f"The record {self.retired_record_path(volume)} is broken: put it back from a backup.", transient=False
+                f"The record {self.retired_record_path(volume)} is broken: restore it from a backup.", transient=False
             ) from error
 
-    def retired_record_path(self, volume: VolumeId) -> Path:
-        return retired_record_path(self.folder(volume))
+
+def measure_unarchived(folders: Folders) -> dict[VolumeId, int]:
+    """Return the bytes of WAL that wait to be archived, of volumes that have any."""
+    volumes = Volumes(folders.volumes, folders.wal_archives, folders.pg_wal)
+    archives = WalArchives(volumes)
+    try:
+        counts = {
+            name: len(archives.list_unarchived_names(volumes.folder(name))) for name in volumes.list_volumes_and_bases()
+        }
+    except FileNotFoundError:
+        return {}
+    return {name: count * wal.SEGMENT_BYTES for name, count in counts.items() if count}
 
 
-def _scan_unarchived(marks: int) -> Iterator[UnarchivedFile]:
+def _scan_unarchived(status_folder: int) -> Iterator[UnarchivedFile]:
     now = clock.now().timestamp()
-    for each in scan_entries(marks, MAX_FOLDER_ENTRIES):
-        name = archiver.parse_ready_file(each.name)
+    for entry in scan_entries(status_folder, MAX_FOLDER_ENTRIES):
+        name = archiver.parse_ready_file(entry.name)
         if name is not None:
             with suppress(FileNotFoundError):
-                yield UnarchivedFile(name, now - each.stat(follow_symlinks=False).st_mtime)
+                yield UnarchivedFile(name, now - entry.stat(follow_symlinks=False).st_mtime)
 
 
-def _blocks(entry: os.DirEntry[str]) -> int:
+def _disk_bytes(entry: os.DirEntry[str]) -> int:
     try:
-        return entry.stat(follow_symlinks=False).st_blocks
+        return entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
     except FileNotFoundError:
         return 0

@@ -1,18 +1,19 @@
-"""Where a volume's WAL ends now: asked of its server, or read off the files of one that ended well."""
+"""Reads where a volume's WAL ends: from its server, or from the files of a server that shut down cleanly."""
 
 import asyncio
 import struct
 
 from bough.domain.lsn import is_lsn
-from bough.engine.local.computes import backup_label, session, wal_segments
+from bough.engine.local.computes import backup_label, session
 from bough.engine.local.computes.running import RunningComputes
+from bough.engine.local.volumes.control_files import read_control_file
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
 from bough.ids import VolumeId
 from bough.postgres import archiver
 
-_TIMEOUT_SECONDS = 2.0  # seconds, for a server that is busy: a request waits
+_TIMEOUT_SECONDS = 2.0  # an API request waits for the answer
 
 
 class WalEndReader:
@@ -21,23 +22,24 @@ class WalEndReader:
         self._running = running
 
     async def read_wal_end(self, volume: VolumeId) -> str | None:
-        """As an LSN; None when nobody knows."""
+        """Return an LSN; None if it is unknown."""
         sockets = await self._running.find_volume_sockets(volume)
         if sockets is None:
             return await asyncio.to_thread(_read_wal_end_from_files, self._volumes.folder(volume))
         try:
             async with (
                 asyncio.timeout(_TIMEOUT_SECONDS),
-                session.open_session(sockets, limits=session.INSPECTION_LIMITS) as ours,
+                session.open_session(sockets, limits=session.INSPECTION_LIMITS) as connection,
             ):
-                told = await ours.read_wal_end()
+                end = await connection.read_wal_end()
         except (EngineError, TimeoutError):
             return None
-        return told if told is not None and is_lsn(told) else None
+        return end if end is not None and is_lsn(end) else None
 
     async def is_archiving(self, volume: VolumeId) -> bool:
-        """Whether what is written from now on is archived. A server that was started by a version without history
-        does not until its next start.
+        """Whether WAL that is written from now on is archived.
+
+        A server started by a version without history does not archive until its next start.
         """
         sockets = await self._running.find_volume_sockets(volume)
         if sockets is None:
@@ -45,23 +47,23 @@ class WalEndReader:
         try:
             async with (
                 asyncio.timeout(_TIMEOUT_SECONDS),
-                session.open_session(sockets, limits=session.INSPECTION_LIMITS) as ours,
+                session.open_session(sockets, limits=session.INSPECTION_LIMITS) as connection,
             ):
-                [row] = await ours.fetch(archiver.IS_ARCHIVING_ON)
+                [row] = await connection.fetch(archiver.IS_ARCHIVING_ON)
                 return bool(row["is_on"])
         except (EngineError, TimeoutError):
             return False
 
 
 def _read_wal_end_from_files(folder: VolumeFolder) -> str | None:
-    """Whatever lives on the volume and is not ready makes its files say that they are in use."""
+    """A server that is not ready yet has already marked the control file as in use, so the answer is None."""
     try:
         record = folder.read_record()
-        if record is None or record.pending:
+        if record is None or record.is_pending:
             return None
         if backup_label.read_pending_label(folder.data) is not None:
-            return record.lsn
-        control = wal_segments.read_control_file(folder.data)
+            return record.origin_lsn
+        control = read_control_file(folder.data)
     except (EngineError, OSError, struct.error):
         return None
     return control.end_lsn if control.is_shut_down else None

@@ -1,4 +1,4 @@
-"""A file of a size: with room on the disk taken for all of it, or with none."""
+"""Creates a file of a given size, with all of its disk space reserved or with none."""
 
 import ctypes
 import errno
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bough.engine.local.progress import Progress
 
-_PIECE = 1024**3  # one call each, so that the progress is seen
+_CHUNK_BYTES = 1024**3  # reserved per call, so that progress is visible
 _ZEROS = bytes(4 * 1024**2)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -15,7 +15,7 @@ _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 
 
 def allocate(file: Path, size: int, *, thin: bool, progress: Progress) -> None:
-    """A new file. Whatever is in it reads as zeros; unless it is thin, writing into it cannot fail for want of room."""
+    """Create a file that reads as zeros. Unless it is thin, writing to it cannot fail for lack of disk space."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         if thin:
@@ -29,18 +29,18 @@ def allocate(file: Path, size: int, *, thin: bool, progress: Progress) -> None:
 
 def _reserve_all(descriptor: int, size: int, progress: Progress) -> None:
     try:
-        for start in range(0, size, _PIECE):
-            progress("taking room on the disk", start, size)
-            _reserve(descriptor, start, min(_PIECE, size - start))
+        for start in range(0, size, _CHUNK_BYTES):
+            progress("reserving disk space", start, size)
+            _reserve(descriptor, start, min(_CHUNK_BYTES, size - start))
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             raise
         _write_zeros(descriptor, size, progress)
-    progress("taking room on the disk", size, size)
+    progress("reserving disk space", size, size)
 
 
 def _reserve(descriptor: int, start: int, length: int) -> None:
-    """Not `posix_fallocate`, which writes for minutes without a word where the file system cannot do it."""
+    """Not `posix_fallocate`, which writes zeros for minutes without progress where the file system cannot reserve."""
     if _libc.fallocate(descriptor, 0, start, length) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -51,4 +51,4 @@ def _write_zeros(descriptor: int, size: int, progress: Progress) -> None:
     written = 0
     while written < size:
         written += os.write(descriptor, _ZEROS[: size - written])
-        progress("taking room on the disk", written, size)
+        progress("reserving disk space", written, size)

@@ -1,7 +1,7 @@
 """The storage image: a file with a file system that can clone, mounted in the home.
 
-The record `storage.json` says that the home has one; a marker inside the image carries the same id.
-So a store that is not mounted is seen as that, and never taken for an empty platform.
+The record `storage.json` says that the home has one, and a marker inside the image carries the same id. So an image
+that is not mounted is detected, and never mistaken for an empty home.
 """
 
 import json
@@ -21,21 +21,21 @@ from bough.engine.port import EngineError
 FileSystem = Literal["xfs", "btrfs"]
 
 RECORD_FILE = "storage.json"
-DRAFT_FILE = "storage.json.making"  # the record of an image that is being made
+DRAFT_FILE = "storage.json.making"  # the record of an image that is being created
 MARKER_FILE = ".bough-storage"
 MOUNT_POINT = "storage"
-IMAGE_FOLDERS = ("volumes", "templates")  # the folders that are in the image, or without one in the home
+IMAGE_FOLDERS = ("volumes", "templates")  # in the image; in the home if there is none
 
-# Tenants' files are never programs, devices or libraries of ours.
+# Files of tenants are never executed and are never devices.
 _OPTIONS = ("noatime", "nodev", "nosuid", "noexec")
-# An allocated image keeps what it has; a thin one gives freed space back to the file system below.
-_FREEING: dict[tuple[FileSystem, bool], tuple[str, ...]] = {
+# An allocated image keeps its space; a thin one returns freed space to the file system below.
+_DISCARD_OPTIONS: dict[tuple[FileSystem, bool], tuple[str, ...]] = {
     ("xfs", False): (),
     ("xfs", True): ("discard",),
     ("btrfs", False): ("nodiscard",),
     ("btrfs", True): ("discard=async",),
 }
-_REPAIR: dict[FileSystem, str] = {"xfs": "xfs_repair -n", "btrfs": "btrfs check"}
+_CHECK_COMMANDS: dict[FileSystem, str] = {"xfs": "xfs_repair -n", "btrfs": "btrfs check"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Image:
     fs: FileSystem
     thin: bool
     size: int  # bytes
-    is_unfinished: bool = True  # its file may lack its name still, and the home may hold what was moved in
+    is_unfinished: bool = True  # the file may have its temporary name, and the home the folders that were copied
 
     @classmethod
     def plan(cls, home: Path, file: Path, *, fs: FileSystem, thin: bool, size: int) -> Self:
@@ -54,19 +54,19 @@ class Image:
 
     @classmethod
     def load(cls, home: Path) -> Self | None:
-        """The image of the home; None when its volumes are in the home itself."""
+        """Return the image of the home; None if its volumes are in the home itself."""
         return cls._read(home, RECORD_FILE)
 
     @classmethod
     def load_draft(cls, home: Path) -> Self | None:
-        """The image that somebody began to make."""
+        """Return the image whose creation was interrupted."""
         return cls._read(home, DRAFT_FILE)
 
     @classmethod
     def _read(cls, home: Path, name: str) -> Self | None:
         try:
             fields: dict[str, Any] = json.loads((home / name).read_text())
-            # A file inside the home is kept by its name there: a home may be moved.
+            # The path of a file inside the home is relative, because a home may be moved.
             return cls(
                 home=home, file=home / fields.pop("image"), is_unfinished=fields.pop("unfinished", False), **fields
             )
@@ -81,12 +81,12 @@ class Image:
 
     @property
     def staging_file(self) -> Path:
-        """Where the file is until it is whole."""
+        """The path of the file until it is complete."""
         return self.file.with_name(self.file.name + ".making")
 
     def write_record(self, name: str) -> None:
-        inside = self.file.relative_to(self.home) if self.file.is_relative_to(self.home) else self.file
-        fields = {"id": self.id, "image": str(inside), "fs": self.fs, "thin": self.thin, "size": self.size}
+        path = self.file.relative_to(self.home) if self.file.is_relative_to(self.home) else self.file
+        fields = {"id": self.id, "image": str(path), "fs": self.fs, "thin": self.thin, "size": self.size}
         unfinished = {"unfinished": True} if self.is_unfinished else {}
         write_atomically(self.home / name, json.dumps(fields | unfinished), mode=0o644, durable=True)
 
@@ -96,16 +96,16 @@ class Image:
     def check_mounted(self) -> None:
         if not self.is_mounted():
             raise EngineError(
-                f"The storage {self.file} is not mounted at {self.mount_point}, so nothing can be made or started: "
+                f"The storage {self.file} is not mounted at {self.mount_point}, so nothing can be created or started: "
                 f"run `bough restart --home {self.home}`, or `bough up --home {self.home}` if it is stopped."
             )
 
     def explain_mount_problem(self) -> str | None:
-        """Why it is not mounted and cannot be; None when it is or can be."""
+        """Return why it is not mounted and cannot be; None if it is or can be mounted."""
         if self.is_mounted():
             return None
         if self.mount_point.is_mount():
-            what = "Another storage" if self._read_marker() else "Something else"
+            what = "Another storage image" if self._read_marker() else "Another file system"
             return (
                 f"{what} is mounted at {self.mount_point}, where {self.file} belongs: run `umount {self.mount_point}`."
             )
@@ -116,13 +116,13 @@ class Image:
             )
         if not self.file.exists() and not (self.is_unfinished and self.staging_file.exists()):
             return (
-                f"The storage image {self.file} is missing: put it back, "
-                f'or write where it is now after "image" in {self.home / RECORD_FILE}.'
+                f"The storage image {self.file} is missing: restore it, "
+                f'or set "image" in {self.home / RECORD_FILE} to its new path.'
             )
         return None
 
     def ensure_mounted(self) -> None:
-        """Mounted, and truly ours. For root."""
+        """Mount it if necessary and check its marker. Requires root."""
         if self.is_mounted():
             return
         if problem := self.explain_mount_problem():
@@ -130,19 +130,19 @@ class Image:
         if not self.file.exists():
             self._take_name()
         self.mount(self.file)
-        if seen := self._explain_wrong_marker():
+        if problem := self._explain_wrong_marker():
             self.unmount()
-            raise EngineError(seen, transient=False)
+            raise EngineError(problem, transient=False)
 
     def mount(self, file: Path) -> None:
-        # Closed, and without the folders inside: nothing can be written under it while nothing is mounted.
+        # Mode 000 and no folders in it, so that nothing is written below the mount point while it is not mounted.
         self.mount_point.mkdir(mode=0o000, exist_ok=True)
         try:
-            mounts.mount(file, self.mount_point, self.fs, (*_OPTIONS, *_FREEING[self.fs, self.thin]))
+            mounts.mount(file, self.mount_point, self.fs, (*_OPTIONS, *_DISCARD_OPTIONS[self.fs, self.thin]))
         except CommandFailed as error:
             raise EngineError(
                 f"The storage image {file} could not be mounted: {error}. "
-                f"`dmesg | tail` says more, and `{_REPAIR[self.fs]} {file}` looks for damage.",
+                f"See `dmesg | tail`, and check the file system with `{_CHECK_COMMANDS[self.fs]} {file}`.",
                 transient=False,
             ) from None
 
@@ -153,12 +153,12 @@ class Image:
             raise EngineError(f"The storage at {self.mount_point} could not be unmounted: {error}.") from None
 
     def finish_setup(self) -> None:
-        """What is left to do once the record is there, after a crash too."""
+        """Finish what remains once the record exists; also after a crash."""
         self.check_mounted()
         self._take_name()
-        for moved in (self.home / name for name in IMAGE_FOLDERS):
-            if moved.exists():
-                remove_tree(moved)
+        for source in (self.home / name for name in IMAGE_FOLDERS):
+            if source.exists():
+                remove_tree(source)
         replace(self, is_unfinished=False).write_record(RECORD_FILE)
 
     def _take_name(self) -> None:
@@ -167,7 +167,7 @@ class Image:
             sync_folder(self.file.parent)
 
     def _read_marker(self) -> str | None:
-        """The id in the marker at the mount point. Asked before every start, so in few calls."""
+        """Return the id in the marker at the mount point. Runs before every start, so it makes few calls."""
         try:
             descriptor = os.open(f"{self.mount_point}/{MARKER_FILE}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
@@ -180,15 +180,15 @@ class Image:
             os.close(descriptor)
 
     def _explain_wrong_marker(self) -> str | None:
-        seen = self._read_marker()
-        if seen is None:
+        marker = self._read_marker()
+        if marker is None:
             return (
-                f"The image {self.file} is no storage of Bough, for it has no marker {MARKER_FILE}: put the "
-                "right one back."
+                f"The image {self.file} is not a storage image of Bough: it has no marker {MARKER_FILE}. "
+                "Restore the right file."
             )
-        if seen != self.id:
+        if marker != self.id:
             return (
-                f"The image {self.file} is the storage of another home (its id is {seen}, not {self.id}): "
-                "put the right one back."
+                f"The image {self.file} is the storage of another home (its id is {marker}, not {self.id}): "
+                "restore the right file."
             )
         return None

@@ -1,8 +1,8 @@
-"""Making a storage image, and moving in what the home holds.
+"""Creates a storage image and moves the volumes of a home into it.
 
-A draft of the record says what is being made, and where; the record itself, which takes the draft's
-place in one move, is the moment from which the home has an image. A crash before it has changed
-nothing, and what it left is cleared away by the next try; what is open after it, a start finishes.
+A draft of the record says what is being created, and where. Renaming the draft to the record is the moment from which
+the home has an image. A crash before that has changed nothing, and the next attempt removes its leftovers; what is
+missing after it, the next start finishes.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from bough.engine.local.progress import Progress
 from bough.engine.local.volumes.driver_choice import choose_driver
 from bough.engine.port import EngineError
 
-# Sectors of 4 KB, because the disk below may have such ones and direct I/O goes by them.
+# Sectors of 4 KB, because the disk below may have them and direct I/O must be aligned to them.
 _FORMAT: dict[FileSystem, tuple[str, ...]] = {
     "xfs": ("mkfs.xfs", "-q", "-K", "-L", "bough", "-m", "reflink=1", "-s", "size=4096"),
     "btrfs": ("mkfs.btrfs", "--quiet", "--nodiscard", "--label", "bough"),
@@ -28,23 +28,23 @@ PACKAGES: dict[FileSystem, str] = {"xfs": "xfsprogs", "btrfs": "btrfs-progs"}
 
 
 def find_missing_package(fs: FileSystem) -> str | None:
-    """What to install before such an image can be made."""
+    """Return the package to install before such an image can be created."""
     return None if shutil.which(_FORMAT[fs][0], path=mounts.ENVIRONMENT["PATH"]) else PACKAGES[fs]
 
 
 def create_image(image: Image, floor: int, progress: Progress) -> int:
-    """The home has the image, mounted, with all its volumes and templates in it; the bytes moved.
+    """Create and mount the image with all volumes and templates of the home in it; returns the bytes moved.
 
-    For a home that nobody serves, as root.
+    The platform must not be running. Requires root.
     """
     remove_draft(image.home)
     _check_mount_point(image)
     with _drafted(image):
         allocation.allocate(image.staging_file, image.size, thin=image.thin, progress=progress)
-        progress(f"making {image.fs}", 0, 1)
+        progress(f"creating {image.fs}", 0, 1)
         _format(image)
         image.mount(image.staging_file)
-        progress(f"making {image.fs}", 1, 1)
+        progress(f"creating {image.fs}", 1, 1)
         moved = _fill(image, floor, progress)
         _commit(image)
     image.finish_setup()
@@ -52,17 +52,17 @@ def create_image(image: Image, floor: int, progress: Progress) -> int:
 
 
 def remove_draft(home: Path) -> None:
-    """Nothing is left of an image whose making ended early."""
+    """Remove what an interrupted creation left."""
     draft = Image.load_draft(home)
     if draft is None:
         return
     if mounts.find_backing_file(draft.mount_point) == draft.staging_file.resolve():
         draft.unmount()
     if draft.staging_file.exists():
-        with suppress(CommandFailed):  # what still holds it lets go of it later
+        with suppress(CommandFailed):  # its user detaches it later
             mounts.detach_all(draft.staging_file)
         draft.staging_file.unlink()
-    with suppress(OSError):  # not empty, so not ours
+    with suppress(OSError):  # not empty, so not created by us
         draft.mount_point.rmdir()
     (home / DRAFT_FILE).unlink()
 
@@ -70,12 +70,12 @@ def remove_draft(home: Path) -> None:
 def _check_mount_point(image: Image) -> None:
     if image.mount_point.is_mount():
         raise EngineError(
-            f"Something else is mounted at {image.mount_point}: run `umount {image.mount_point}` first.",
+            f"Another file system is mounted at {image.mount_point}: run `umount {image.mount_point}` first.",
             transient=False,
         )
     if image.mount_point.exists() and any(image.mount_point.iterdir()):
         raise EngineError(
-            f"The folder {image.mount_point}, where the image is to be mounted, is not empty: "
+            f"The folder {image.mount_point}, where the image will be mounted, is not empty: "
             f"run `mv {image.mount_point} {image.mount_point}.old` first.",
             transient=False,
         )
@@ -95,31 +95,31 @@ def _format(image: Image) -> None:
     try:
         mounts.run_command(*_FORMAT[image.fs], image.staging_file)
     except CommandFailed as error:
-        raise EngineError(f"The image could not be made: {error}.", transient=False) from None
+        raise EngineError(f"The image could not be formatted: {error}.", transient=False) from None
 
 
 def _fill(image: Image, floor: int, progress: Progress) -> int:
-    """Closed until it is whole: the owners of what is moved in must not be there meanwhile."""
+    """Keep the image closed until it is complete, so that the owners of the files cannot change them."""
     image.mount_point.chmod(0o700)
     (image.mount_point / MARKER_FILE).write_text(f"{image.id}\n")
     (image.mount_point / MARKER_FILE).chmod(0o644)
-    move = FolderMigration(image.home, image.mount_point, IMAGE_FOLDERS, progress)
-    _check_free_space(image, move.total_bytes, floor)
-    move.run(choose_driver("auto", image.mount_point))
+    migration = FolderMigration(image.home, image.mount_point, IMAGE_FOLDERS, progress)
+    _check_free_space(image, migration.total_bytes, floor)
+    migration.run(choose_driver("auto", image.mount_point))
     image.mount_point.chmod(0o711)
-    return move.total_bytes
+    return migration.total_bytes
 
 
 def _check_free_space(image: Image, needed: int, floor: int) -> None:
-    """A thin image has the room it promises only if the disk under it has it, too."""
-    places = {"the image has": (image.mount_point, "give a larger --size")}
+    """A thin image has the space it promises only if the disk below it has."""
+    file_systems = {"the image has": (image.mount_point, "set a larger --size")}
     if image.thin:
-        places[f"the disk of {image.file.parent} has"] = (image.file.parent, "free some space there")
-    for what, (folder, mend) in places.items():
+        file_systems[f"the disk of {image.file.parent} has"] = (image.file.parent, "free some space there")
+    for what, (folder, fix) in file_systems.items():
         if shutil.disk_usage(folder).free < needed + floor:
             raise EngineError(
-                f"The volumes and templates of {image.home} take {needed // 1024**2} MB, and {floor // 1024**2} MB are "
-                f"to stay free (free_space_floor), which is more than {what}: {mend}.",
+                f"The volumes and templates of {image.home} take {needed // 1024**2} MB and {floor // 1024**2} MB must "
+                f"stay free (free_space_floor), which is more than {what}: {fix}.",
                 transient=False,
             )
 

@@ -1,6 +1,6 @@
-"""Files as file systems: a loop device in between, which the kernel lets go of after the unmount.
+"""Mounts a file as a file system through a loop device, which the kernel detaches after the unmount.
 
-The programs of util-linux do it; none of this is on the way of a request.
+It runs the programs of util-linux; no request waits for it.
 """
 
 import subprocess
@@ -10,26 +10,28 @@ from pathlib import Path
 
 from bough import clock
 
-# Neither our PATH nor our language: the programs of an administrator, and words we can show.
+# A fixed PATH, so that administration programs are found, and English output, which is shown to users.
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}
-_BUSY = "busy"  # in the words of `umount`
-_ENDING_SECONDS = 5.0
-_LOOK = 0.05  # seconds between tries
+_BUSY = "busy"  # in the output of `umount`
+_BUSY_TIMEOUT_SECONDS = 5.0
+_RETRY_SECONDS = 0.05
 
 
 class CommandFailed(Exception):
-    """A program said no; the text is its last line."""
+    """A program failed; the text is the last line of its output."""
 
 
 def run_command(*command: str | Path) -> str:
-    """What the program printed."""
+    """Return what the program printed."""
     try:
-        done = subprocess.run(command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        result = subprocess.run(command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except FileNotFoundError:
         raise CommandFailed(f"the program {command[0]} is missing") from None
-    if done.returncode != 0:
-        raise CommandFailed(_last_line(done.stderr or done.stdout) or f"{command[0]} exits with {done.returncode}")
-    return done.stdout.decode(errors="replace").strip()
+    if result.returncode != 0:
+        raise CommandFailed(
+            _last_line(result.stderr or result.stdout) or f"{command[0]} exits with {result.returncode}"
+        )
+    return result.stdout.decode(errors="replace").strip()
 
 
 def mount(file: Path, mount_point: Path, fs: str, options: Sequence[str]) -> None:
@@ -37,32 +39,32 @@ def mount(file: Path, mount_point: Path, fs: str, options: Sequence[str]) -> Non
     try:
         run_command("mount", "-t", fs, "-o", ",".join(options), device, mount_point)
     finally:
-        # While it is mounted this only tells the kernel to let go of it at the unmount.
+        # While it is mounted, this only makes the kernel detach it at the unmount.
         run_command("losetup", "--detach", device)
 
 
 def unmount(mount_point: Path) -> None:
-    """Whoever is just ending may hold it for a moment, and is waited for."""
-    until = clock.monotonic() + _ENDING_SECONDS
+    """Wait a short while for processes that are about to exit."""
+    deadline = clock.monotonic() + _BUSY_TIMEOUT_SECONDS
     while True:
         try:
             run_command("umount", mount_point)
         except CommandFailed as error:
-            if _BUSY not in str(error) or clock.monotonic() >= until:
+            if _BUSY not in str(error) or clock.monotonic() >= deadline:
                 raise
-            time.sleep(_LOOK)
+            time.sleep(_RETRY_SECONDS)
         else:
             return
 
 
 def detach_all(file: Path) -> None:
-    """Let go of devices that a crash left attached to the file."""
+    """Detach devices that a crash left attached to the file."""
     for device in run_command("losetup", "--noheadings", "--output", "NAME", "--associated", file).split():
         run_command("losetup", "--detach", device)
 
 
 def find_backing_file(mount_point: Path) -> Path | None:
-    """The file, by its true path, whose file system is mounted at the place; None when that is no loop device."""
+    """Return the resolved path of the file that is mounted there; None if it is not a loop device."""
     try:
         device = run_command(
             "findmnt", "--noheadings", "--first-only", "--output", "SOURCE", "--mountpoint", mount_point
@@ -74,7 +76,7 @@ def find_backing_file(mount_point: Path) -> Path | None:
 
 
 def find_file_system(path: Path) -> str:
-    """The name of the file system that a path is on, as `mount` knows it; empty when that is not known."""
+    """Return the type of the file system that the path is on; empty if it is unknown."""
     try:
         return run_command("findmnt", "--noheadings", "--first-only", "--output", "FSTYPE", "--target", path)
     except CommandFailed:
@@ -82,10 +84,10 @@ def find_file_system(path: Path) -> str:
 
 
 def _attach(file: Path) -> str:
-    """The device of the file: two for one file would spoil it, so one that is there already is taken.
+    """Return the loop device of the file, an existing one if there is any: two devices would corrupt it.
 
-    Direct I/O keeps what is read and written out of the page cache of the file system below, where it
-    would be a second time. Not every file system below can do that.
+    Direct I/O keeps the data from being cached twice, also in the page cache of the file system below. Not every file
+    system below supports it.
     """
     attach = ("losetup", "--find", "--show", "--nooverlap")
     try:
@@ -96,6 +98,6 @@ def _attach(file: Path) -> str:
 
 def _last_line(output: bytes) -> str:
     lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
-    # `mount` ends with a hint at its own log, behind the line that says what is wrong.
-    telling = [line for line in lines if not line.startswith("dmesg(1)")]
-    return telling[-1].rstrip(".") if telling else ""
+    # `mount` prints a hint at dmesg after the line with the error.
+    relevant = [line for line in lines if not line.startswith("dmesg(1)")]
+    return relevant[-1].rstrip(".") if relevant else ""

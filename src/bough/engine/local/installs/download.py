@@ -18,7 +18,8 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from bough.config import Settings
-from bough.engine.local.durable_files import hold_file_lock, publish_folder, sync_filesystem, write_atomically
+from bough.engine.local.durable_files import publish_folder, sync_filesystem, write_atomically
+from bough.engine.local.file_lock import hold_file_lock
 from bough.engine.local.installs import installs, npm, pinned_packages
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.installs.pinned_packages import PinnedPackage

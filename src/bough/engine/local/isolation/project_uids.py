@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bough.config import Settings
-from bough.engine.local.durable_files import hold_file_lock, sync_folder
+from bough.engine.local.durable_files import sync_folder
+from bough.engine.local.file_lock import hold_file_lock
 from bough.engine.local.isolation import processes, uid_cleanup
 from bough.engine.port import EngineError
 from bough.ids import ProjectId

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bough.config import Settings, is_root
-from bough.engine.local.durable_files import hold_file_lock
+from bough.engine.local.file_lock import hold_file_lock
 from bough.engine.port import EngineError
 
 _PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"

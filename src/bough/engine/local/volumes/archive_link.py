@@ -1,6 +1,7 @@
-"""The place where a volume's WAL is archived, and the link by which its server finds it.
+"""The archive folder of a volume, and the link through which the volume's server finds it.
 
-The place is the project's, for its server writes there. The link is in the volume's folder, which is ours.
+The folder belongs to the project's user, because the server writes to it. The link is in the volume's folder, which is
+ours.
 """
 
 import os
@@ -12,7 +13,10 @@ from bough.engine.local.volumes.folder import VolumeFolder
 
 
 def ensure_archive(folder: VolumeFolder, archive: Path, owner: Identity) -> None:
-    """Two looks when they are there. Nothing is synced: what a power cut takes is made again at the next start."""
+    """Ensure that the archive and its link exist.
+
+    Nothing is synced: what a power cut removes is created again at the next start.
+    """
     if not _is_owned(archive, owner):
         with suppress(FileExistsError):
             archive.mkdir(mode=0o700)
@@ -21,24 +25,24 @@ def ensure_archive(folder: VolumeFolder, archive: Path, owner: Identity) -> None
 
 
 def link_archive(link: Path, archive: Path) -> None:
-    aim = os.path.relpath(archive, link.parent)  # relative: a home may be moved
-    if _link_target(link) == aim:
+    target = os.path.relpath(archive, link.parent)  # relative, because a home may be moved
+    if _link_target(link) == target:
         return
-    fresh = link.with_name(f".{link.name}.new")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(aim)
-    fresh.rename(link)
+    new_link = link.with_name(f".{link.name}.new")
+    new_link.unlink(missing_ok=True)
+    new_link.symlink_to(target)
+    new_link.rename(link)
 
 
-def _is_owned(place: Path, owner: Identity) -> bool:
+def _is_owned(archive: Path, owner: Identity) -> bool:
     try:
-        return place.stat().st_uid == owner.uid
+        return archive.stat().st_uid == owner.uid
     except FileNotFoundError:
         return False
 
 
 def _link_target(link: Path) -> str | None:
     try:
-        return os.readlink(link)  # noqa: PTH115 - as it is written
+        return os.readlink(link)  # noqa: PTH115 - the text of the link, not a normalized path
     except OSError:
         return None

@@ -1,7 +1,7 @@
-"""Folders that appear whole and vanish at once, whatever driver fills them.
+"""Folders that appear complete and disappear at once, whichever driver fills them.
 
-A folder is made under the name `….making` and removed under the name `….dropping`; either may be
-left by a crash, and means nothing to anyone who looks for volumes.
+A folder is created under the name `….making` and removed under the name `….dropping`. A crash may leave either; neither
+counts as a volume.
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,18 @@ REMOVAL_SUFFIX = ".dropping"
 
 @contextmanager
 def create_atomically(path: Path, driver: Driver) -> Iterator[Path]:
-    """A path to fill; at the end it is synced and takes its name. What a failure left is removed."""
-    making = staging_path(path)
-    driver.remove(making)
+    """Yield a path to fill; at the end of the block it is synced and renamed to `path`.
+
+    A failure removes it.
+    """
+    staged = staging_path(path)
+    driver.remove(staged)
     try:
-        yield making
-        sync_filesystem(making)
-        publish_folder(making, path)
+        yield staged
+        sync_filesystem(staged)
+        publish_folder(staged, path)
     except BaseException:
-        driver.remove(making)
+        driver.remove(staged)
         raise
 
 
@@ -42,14 +45,14 @@ def remove_atomically(path: Path, driver: Driver, hurry: Event | None = None) ->
 
 
 def hide_folder(path: Path) -> None:
-    """It is there, and nobody finds it; whoever drops it removes it."""
+    """Rename the folder so that no caller finds it; `remove_atomically` removes it later."""
     path.rename(_removal_path(path))
-    sync_folder(path.parent)  # the power may be cut, and nobody would ask for it again
+    sync_folder(path.parent)  # after a power cut no caller would remove it again
 
 
 def list_leftovers(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.suffix in (STAGING_SUFFIX, REMOVAL_SUFFIX)]
 
 
-def _removal_path(place: Path) -> Path:
-    return place.with_name(place.name + REMOVAL_SUFFIX)
+def _removal_path(path: Path) -> Path:
+    return path.with_name(path.name + REMOVAL_SUFFIX)

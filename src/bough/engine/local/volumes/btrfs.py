@@ -1,7 +1,7 @@
-"""Volumes that are btrfs subvolumes: a clone is one snapshot, whatever it holds.
+"""Volumes that are btrfs subvolumes: a clone is one snapshot, whatever its size.
 
-The snapshot is atomic, so it has all that the source had; what a clone must not have is removed from
-it afterwards. An ordinary user may make subvolumes, and removes them like folders.
+A snapshot is atomic and holds everything the source has; files that a clone must not have are removed from it
+afterwards. An ordinary user may create subvolumes, and removes them like folders.
 """
 
 import errno
@@ -27,8 +27,8 @@ from bough.engine.local.volumes.reflink import reflink_or_copy, reflink_tree
 from bough.engine.local.volumes.tree_copy import copy_file
 from bough.postgres.clone_filter import EMPTIED_FOLDERS, SEARCHED_FOLDERS, is_excluded
 
-_NO_SUBVOLUME = (errno.EINVAL, errno.EXDEV, errno.ENOTTY, errno.ENOENT, errno.ENOTDIR)
-_NOT_AT_ONCE = (errno.EPERM, errno.EACCES, errno.ENOTEMPTY, errno.EBUSY)
+_NOT_A_SUBVOLUME = (errno.EINVAL, errno.EXDEV, errno.ENOTTY, errno.ENOENT, errno.ENOTDIR)
+_NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOTEMPTY, errno.EBUSY)
 
 
 class BtrfsDriver:
@@ -53,66 +53,66 @@ class BtrfsDriver:
         remove_tree(path)
 
     def _snapshot(self, source: Path, target: Path, owner: Identity) -> bool:
-        """Whether the source was a subvolume of the same file system."""
-        with open_folder(source) as here, open_folder(target.parent) as parent:
+        """Return False if the source is not a subvolume of the same file system."""
+        with open_folder(source) as source_folder, open_folder(target.parent) as parent:
             try:
-                create_snapshot(here, parent, target.name)
+                create_snapshot(source_folder, parent, target.name)
             except OSError as error:
                 if error.errno not in (errno.EINVAL, errno.EXDEV):
                     raise
                 return False
-        with open_folder(target) as made:
-            seen = os.fstat(made)
-            os.fchmod(made, 0o700)
-            _tidy(made)
-            if (seen.st_uid, seen.st_gid) != (owner.uid, owner.gid):
-                _Chown(owner).folder(made)
+        with open_folder(target) as snapshot:
+            status = os.fstat(snapshot)
+            os.fchmod(snapshot, 0o700)
+            _remove_excluded(snapshot)
+            if (status.st_uid, status.st_gid) != (owner.uid, owner.gid):
+                _Chown(owner).folder(snapshot)
         return True
 
 
-def _tidy(data: int) -> None:
-    """Only names are read, and only where they may matter: a clone of the same owner costs little more."""
-    at_the_top = frozenset(list_names(data))
-    _remove_left_out(data, "", at_the_top)
-    for name in EMPTIED_FOLDERS & at_the_top:
+def _remove_excluded(data: int) -> None:
+    """Read names only where excluded files may be, so that a clone costs little more than a snapshot."""
+    top_level = frozenset(list_names(data))
+    _remove_excluded_names(data, "", top_level)
+    for name in EMPTIED_FOLDERS & top_level:
         _empty(name, data)
-    for name in SEARCHED_FOLDERS & at_the_top:
+    for name in SEARCHED_FOLDERS & top_level:
         with open_folder(name, data) as folder:
-            _remove_left_out(folder, f"{name}/", list_names(folder))
+            _remove_excluded_names(folder, f"{name}/", list_names(folder))
             for below in _folders(folder):
                 with open_folder(below, folder) as deeper:
-                    _remove_left_out(deeper, f"{name}/{below}/", list_names(deeper, MAX_TREE_ENTRIES))
+                    _remove_excluded_names(deeper, f"{name}/{below}/", list_names(deeper, MAX_TREE_ENTRIES))
 
 
-def _remove_left_out(folder: int, prefix: str, found: Iterable[str]) -> None:
-    for name in found:
+def _remove_excluded_names(folder: int, prefix: str, names: Iterable[str]) -> None:
+    for name in names:
         if is_excluded(prefix + name):
             remove_entry(name, folder)
 
 
 def _empty(name: str, data: int) -> None:
-    """What is no folder goes."""
+    """Remove what is in the folder. Anything else of that name is removed itself."""
     if not stat.S_ISDIR(stat_file(name, data).st_mode):
         remove_entry(name, data)
         return
     with open_folder(name, data) as folder:
-        for one in list_names(folder, MAX_TREE_ENTRIES):
-            remove_entry(one, folder)
+        for entry in list_names(folder, MAX_TREE_ENTRIES):
+            remove_entry(entry, folder)
 
 
 class _Chown:
-    """Of a whole tree; no link is followed."""
+    """Changes the owner of a whole tree; no link is followed."""
 
     def __init__(self, owner: Identity) -> None:
         self._owner = owner
-        self._names = MAX_TREE_ENTRIES  # that there may still be
+        self._remaining = MAX_TREE_ENTRIES
 
     def folder(self, folder: int, depth: int = 0) -> None:
         check_depth(depth)
         os.fchown(folder, self._owner.uid, self._owner.gid)
         for entry in scan_entries(folder):
-            self._names -= 1
-            if self._names < 0:
+            self._remaining -= 1
+            if self._remaining < 0:
                 raise TooManyEntries(MAX_TREE_ENTRIES)
             if entry.is_dir(follow_symlinks=False):
                 with open_folder(entry.name, folder) as below:
@@ -126,10 +126,10 @@ def _folders(folder: int) -> list[str]:
 
 
 def _destroy(path: Path) -> None:
-    """Gone at once if it is a subvolume and that is allowed; else it is left to be removed as a folder."""
+    """Destroy the subvolume at once if it is one and that is allowed; otherwise leave it for removal as a folder."""
     try:
         with open_folder(path.parent) as parent:
             destroy_subvolume(parent, path.name)
     except OSError as error:
-        if error.errno not in _NO_SUBVOLUME + _NOT_AT_ONCE:
+        if error.errno not in _NOT_A_SUBVOLUME + _NOT_ALLOWED:
             raise

@@ -1,4 +1,4 @@
-"""The control file of a data folder: what its last server said of itself, unless a tenant wrote something else."""
+"""Reads the control file of a data folder, in which its last server described its state."""
 
 import struct
 from pathlib import Path
@@ -7,10 +7,12 @@ from bough.engine.local.tenant_files import TenantFileError, read_file
 from bough.postgres.control_file import BYTES, PATH, ControlFile
 
 
-def read(data: Path) -> ControlFile:
-    """An OSError when there is none, or none that can be read."""
+def read_control_file(data: Path) -> ControlFile:
+    """Raises OSError if there is no control file or if it is not what Postgres writes."""
     content = read_file(PATH, data, BYTES)
     try:
         return ControlFile.parse(content)
     except (struct.error, ValueError) as error:
-        raise TenantFileError(f"The branch's files cannot be used: {PATH} is not what Postgres writes.") from error
+        raise TenantFileError(
+            f"The branch's files cannot be used: {PATH} is not a control file of Postgres."
+        ) from error

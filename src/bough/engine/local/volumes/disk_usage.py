@@ -1,4 +1,4 @@
-"""How much of a folder is its own and how much it shares with others, on disk; and what its files say they hold."""
+"""Measures the bytes on disk that a folder owns alone or shares with others, and the apparent size of its files."""
 
 import errno
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from bough.engine.local.tenant_files import (
+    BLOCK_BYTES,
     MAX_DEPTH,
     MAX_TREE_ENTRIES,
     TenantFileError,
@@ -16,15 +17,15 @@ from bough.engine.local.tenant_files import (
     open_regular_file,
     scan_entries,
 )
+from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.ioctls import extents
 
-_BLOCK = 512  # what st_blocks counts
-_UNKNOWN = (errno.EOPNOTSUPP, errno.ENOTTY)
+_NO_EXTENT_MAP = (errno.EOPNOTSUPP, errno.ENOTTY)
 
 
 @dataclass(frozen=True, slots=True)
 class DiskUsage:
-    """Bytes on disk, of files."""
+    """Bytes on disk."""
 
     own: int
     shared: int
@@ -32,7 +33,7 @@ class DiskUsage:
 
 @dataclass(frozen=True, slots=True)
 class ApparentSize:
-    """Bytes that files say they hold, holes too: all of them, and the largest."""
+    """Sizes that files report, holes included: the total and the largest."""
 
     total: int = 0
     largest: int = 0
@@ -42,42 +43,56 @@ class ApparentSize:
 
 
 def measure_disk_usage(folder: Path, max_entries: int = MAX_TREE_ENTRIES) -> DiskUsage:
-    """Of all files in a tree that may be in use. Where a file system does not tell, all is its own.
+    """Measure all files of a tree, which may be in use.
 
-    A TooManyNames when one of its folders has more than `most` names.
+    Where the file system has no extent map, all bytes count as own. Raises TooManyEntries if one of its folders has
+    more than `max_entries` entries.
     """
     with open_folder(folder) as descriptor:
         return measure_disk_usage_fd(descriptor, max_entries)
 
 
 def measure_disk_usage_fd(folder: int, max_entries: int = MAX_TREE_ENTRIES) -> DiskUsage:
-    """The same, of an open one."""
+    """Measure the files of an open folder."""
     own = shared = 0
     for file in _files(folder, max_entries):
-        told = _measure_file(file)
-        own, shared = own + told.own, shared + told.shared
+        usage = _measure_file(file)
+        own, shared = own + usage.own, shared + usage.shared
     return DiskUsage(own, shared)
 
 
+def measure_own_bytes(folder: VolumeFolder) -> int | None:
+    """Return the bytes on disk, WAL included, that no other volume shares; None if the volume does not exist."""
+    try:
+        record = folder.read_record()
+        if record is None:
+            return None
+        has_external_wal = record.has_external_wal and folder.external_wal.is_dir()
+        wal_bytes = measure_disk_usage(folder.external_wal).own if has_external_wal else 0
+        return measure_disk_usage(folder.path).own + wal_bytes
+    except FileNotFoundError:
+        return None
+
+
 def measure_apparent_size(folder: Path) -> ApparentSize:
-    said = ApparentSize()
+    total = ApparentSize()
     with open_folder(folder) as descriptor:
         for file in _files(descriptor, MAX_TREE_ENTRIES):
             size = os.fstat(file).st_size
-            said += ApparentSize(size, size)
-    return said
+            total += ApparentSize(size, size)
+    return total
 
 
-def _files(folder: int, most: int, depth: int = 0) -> Iterator[int]:
-    """Each is open until the next. A link, a pipe or whatever is no file has no size."""
-    for entry in scan_entries(folder, most):
+def _files(folder: int, max_entries: int, depth: int = 0) -> Iterator[int]:
+    """Yield the regular files of a tree, each open until the next one. Anything else has no size."""
+    for entry in scan_entries(folder, max_entries):
         try:
             if entry.is_file(follow_symlinks=False):
                 with open_regular_file(entry.name, folder) as file:
                     yield file
             elif entry.is_dir(follow_symlinks=False) and depth < MAX_DEPTH:
                 with open_folder(entry.name, folder) as below:
-                    yield from _files(below, most, depth + 1)
+                    yield from _files(below, max_entries, depth + 1)
         except TooManyEntries:
             raise
         except (FileNotFoundError, TenantFileError):
@@ -93,7 +108,7 @@ def _measure_file(file: int) -> DiskUsage:
             else:
                 own += extent.length
     except OSError as error:
-        if error.errno not in _UNKNOWN:
+        if error.errno not in _NO_EXTENT_MAP:
             raise
-        return DiskUsage(os.fstat(file).st_blocks * _BLOCK, 0)
+        return DiskUsage(os.fstat(file).st_blocks * BLOCK_BYTES, 0)
     return DiskUsage(own, shared)

@@ -1,4 +1,4 @@
-"""Which driver makes the volumes of a home, by what its file system can do."""
+"""Chooses the volume driver of a home by what its file system supports."""
 
 import errno
 import tempfile
@@ -12,11 +12,11 @@ from bough.engine.local.volumes.port import Driver
 from bough.engine.local.volumes.reflink import ReflinkDriver
 from bough.errors import InvalidSetting
 
-_CANNOT = (errno.EOPNOTSUPP, errno.ENOTTY, errno.ENOSYS, errno.EINVAL, errno.EXDEV)
+_UNSUPPORTED = (errno.EOPNOTSUPP, errno.ENOTTY, errno.ENOSYS, errno.EINVAL, errno.EXDEV)
 
 
 def choose_driver(storage: str, folder: Path) -> Driver:
-    """The driver that was asked for, if the file system of `folder` can do it; `auto` is the best it can do."""
+    """Return the requested driver if the file system of `folder` supports it; `auto` is the best it supports."""
     if storage == "plain":
         return PlainDriver()
     if storage in ("auto", "btrfs") and is_btrfs(folder):
@@ -26,21 +26,21 @@ def choose_driver(storage: str, folder: Path) -> Driver:
     if storage == "auto":
         return PlainDriver()
     raise InvalidSetting(
-        f"The file system of {folder} cannot do --storage {storage}: use --storage auto, put the home on "
-        f"{'btrfs' if storage == 'btrfs' else 'XFS or btrfs'}, or give the platform an image of its own "
+        f"The file system of {folder} does not support --storage {storage}: use --storage auto, put the home on "
+        f"{'btrfs' if storage == 'btrfs' else 'XFS or btrfs'}, or create a storage image "
         "with `bough storage init`."
     )
 
 
 def can_reflink(folder: Path) -> bool:
-    """Found out by doing it: an XFS, say, may have been made without."""
+    """Try it, because an XFS file system, for example, may have been formatted without reflinks."""
     with tempfile.TemporaryFile(dir=folder) as source, tempfile.TemporaryFile(dir=folder) as target:
         source.write(bytes(4096))
         source.flush()
         try:
             clone_whole(source.fileno(), target.fileno())
         except OSError as error:
-            if error.errno not in _CANNOT:
+            if error.errno not in _UNSUPPORTED:
                 raise
             return False
         return True

@@ -1,7 +1,7 @@
-"""The folder of a volume.
+"""The folder of a volume and the records in it.
 
-`data/` is Postgres's own and the project's; `conf/`, `volume.json` and `applied` are ours, and the
-project's user can at most read them: code that runs as a tenant must not move what root writes later.
+`data/` is written by Postgres and belongs to the project's user. `conf/`, `volume.json` and `applied` are ours, and
+that user can at most read them: a tenant's code must not replace files that root writes later.
 """
 
 import json
@@ -18,59 +18,74 @@ from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.port import EngineError, Origin
 from bough.ids import ProjectId, VolumeId
 
+# Keys of volume.json that differ from the names of the fields. Homes of earlier versions have them.
+_STORED_KEYS = {
+    "has_external_wal": "wal_apart",
+    "spare_name": "born",
+    "origin_lsn": "lsn",
+    "origin_at": "at",
+    "has_subscriptions": "subscribes",
+    "is_self_contained": "begins_itself",
+    "is_pending": "pending",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeRecord:
     project_id: ProjectId
     install: str
-    parent: str | None = None  # the volume it was cloned from; None: its install's template
-    wal_apart: bool = False  # whether its WAL lives outside, on another file system
-    born: str | None = None  # its name while it waited in the warm pool
-    lsn: str | None = None  # how it began: see `Origin`
-    at: str | None = None  # ISO 8601
-    subscribes: bool = False
-    is_replica: bool = False  # it follows its parent; `lsn` is how far it was given its parent's WAL
-    first_segment: str | None = None  # of WAL that is its own; None: made by a version that kept no history
-    made_at: str | None = None  # ISO 8601; since when it is a branch's
-    begins_itself: bool = False  # nobody goes back to before its own first base, so it stands on no other volume
-    base_of: str | None = None  # the volume whose base it is; no branch ever has it
-    pending: bool = False  # it is still being recovered to its point, and nobody may open it
+    parent: str | None = None  # the volume it was cloned from; None: the template of its install
+    has_external_wal: bool = False  # its WAL is outside its folder, on another file system
+    spare_name: str | None = None  # its name in the warm pool
+    origin_lsn: str | None = None  # of a replica: up to where it has its parent's WAL
+    origin_at: str | None = None  # ISO 8601
+    has_subscriptions: bool = False  # at its origin
+    is_replica: bool = False  # a standby of its parent
+    first_segment: str | None = None  # of its own WAL; None if a version without history created it
+    made_at: str | None = None  # ISO 8601; when a branch got it
+    is_self_contained: bool = False  # no point before its own first base is needed, so it depends on no volume
+    base_of: str | None = None  # the volume that it is a base of
+    is_pending: bool = False  # its recovery is not finished, and no compute may open it
 
     @property
     def primary_volume_id(self) -> VolumeId | None:
-        """The volume whose WAL it reads on; None when it is no replica's."""
+        """The volume whose WAL it replays; None if it is not a replica."""
         return VolumeId(self.parent) if self.is_replica and self.parent else None
 
     @property
     def origin(self) -> Origin:
-        at = datetime.fromisoformat(self.at) if self.at else None
-        return Origin(lsn=self.lsn, at=at, has_subscriptions=self.subscribes)
+        at = datetime.fromisoformat(self.origin_at) if self.origin_at else None
+        return Origin(lsn=self.origin_lsn, at=at, has_subscriptions=self.has_subscriptions)
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """Of a file, which another version may have written."""
-        known = {field.name for field in dataclass_fields(cls)}
-        given = {name: value for name, value in fields.items() if name in known}
-        return cls(**{**given, "project_id": ProjectId(fields["project_id"])})
+        """Parse the fields of a file, which another version may have written."""
+        keys = {field.name: _STORED_KEYS.get(field.name, field.name) for field in dataclass_fields(cls)}
+        values = {name: fields[key] for name, key in keys.items() if key in fields}
+        return cls(**{**values, "project_id": ProjectId(fields["project_id"])})
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields under the keys of the file."""
+        return {_STORED_KEYS.get(name, name): value for name, value in asdict(self).items()}
 
     def with_origin(self, origin: Origin) -> Self:
         at = origin.at.isoformat() if origin.at else None
-        return replace(self, lsn=origin.lsn, at=at, subscribes=origin.has_subscriptions)
+        return replace(self, origin_lsn=origin.lsn, origin_at=at, has_subscriptions=origin.has_subscriptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedState:
-    """Of a volume whose branch is archived. A file of its own says so: the record has other writers."""
+    """State of a volume whose branch is archived. It has a file of its own, because the record has other writers."""
 
-    uid: int  # whose its data is
+    uid: int  # the owner of the data
     gid: int
-    is_packed: bool  # its data is in the pack, and whatever else there is of it does not count
+    is_packed: bool  # the pack holds the data; a data folder is a leftover
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeFolder:
     path: Path
-    external_wal: Path  # where its WAL is, if it is not in the data folder
+    external_wal: Path  # where its WAL is, if the record says that it is outside the data folder
 
     @property
     def data(self) -> Path:
@@ -82,19 +97,19 @@ class VolumeFolder:
 
     @property
     def archive_link(self) -> Path:
-        """A link to where its WAL is archived: its server knows no other name of that."""
+        """A link to its WAL archive, through which its server finds the archive."""
         return self.path / "archive"
 
     @property
     def pg_wal(self) -> Path:
-        """Where its WAL is, if it exists. By our own record: a link in the data folder may be a tenant's."""
+        """Its WAL folder, according to our record: a link in the data folder may be a tenant's."""
         return self.pg_wal_of(self.read_record())
 
     def pg_wal_of(self, record: VolumeRecord | None) -> Path:
-        return self.external_wal if record is not None and record.wal_apart else self.data / "pg_wal"
+        return self.external_wal if record is not None and record.has_external_wal else self.data / "pg_wal"
 
     @property
-    def _record_file(self) -> Path:
+    def record_file(self) -> Path:
         return self.path / "volume.json"
 
     @property
@@ -107,24 +122,24 @@ class VolumeFolder:
 
     @property
     def owner(self) -> Identity:
-        """Whose the data is: the truth about a volume that exists, whatever is lent to whom by now."""
+        """The owner of the data, read from the files: the project may have another user by now."""
         try:
-            seen = self.data.stat()
+            status = self.data.stat()
         except FileNotFoundError:
-            found = self.read_archived_state()
-            if found is None or not found.is_packed:
+            archived = self.read_archived_state()
+            if archived is None or not archived.is_packed:
                 raise
-            return Identity(found.uid, found.gid)
-        return Identity(seen.st_uid, seen.st_gid)
+            return Identity(archived.uid, archived.gid)
+        return Identity(status.st_uid, status.st_gid)
 
     def create(self, record: VolumeRecord) -> None:
-        """All but the data; closed to everyone, so that nobody moves what is being made."""
+        """Create everything but the data; closed to other users until it is complete."""
         self.path.mkdir(mode=0o700)
         self.conf.mkdir(mode=0o700)
         self.write_record(record, durable=False)
 
     def grant_access(self, owner: Identity) -> None:
-        """The owner may pass and read, and only we may write."""
+        """Let the owner traverse and read; only we may write."""
         if owner.is_current_user:
             return
         for folder, mode in ((self.conf, 0o750), (self.path, 0o710)):
@@ -132,15 +147,15 @@ class VolumeFolder:
             folder.chmod(mode)
 
     def read_record(self) -> VolumeRecord | None:
-        """What is known about the volume; None when there is no such volume."""
+        """Return None if there is no such volume."""
         fields = self._fields()
         return None if fields is None else VolumeRecord.from_fields(fields)
 
     def write_record(self, record: VolumeRecord, *, durable: bool = True) -> None:
-        write_atomically(self._record_file, json.dumps(asdict(record)), durable=durable)
+        write_atomically(self.record_file, json.dumps(record.to_fields()), durable=durable)
 
     def read_archived_state(self) -> ArchivedState | None:
-        """None: it can be opened."""
+        """Return None if the volume is not archived."""
         try:
             return ArchivedState(**json.loads(self._archived_state_file.read_text()))
         except (FileNotFoundError, NotADirectoryError):
@@ -155,27 +170,25 @@ class VolumeFolder:
 
     def check_not_archived(self) -> None:
         if self._archived_state_file.exists():
-            raise EngineError(
-                "The branch is archived, and its data is put away: it has to be brought back first.", transient=False
-            )
+            raise EngineError("The branch is archived: restore it from the archive first.", transient=False)
 
     def read_applied_digest(self) -> str | None:
-        """Digest of the roles and databases that were last made so; None when that is not known."""
+        """Return the digest of the roles and databases that were last applied; None if it is unknown."""
         try:
             return self._applied_digest_file.read_text() or None
         except FileNotFoundError:
-            told: str | None = (self._fields() or {}).get("applied")  # where the first version kept it
-            return told
+            digest: str | None = (self._fields() or {}).get("applied")  # where the first version stored it
+            return digest
 
     def write_applied_digest(self, digest: str) -> None:
-        """Not synced: what a power cut takes is found out again by looking into the compute."""
+        """Not synced: after a power cut the compute is read again instead."""
         write_atomically(self._applied_digest_file, digest)
 
     def clear_applied_digest(self) -> None:
         self._applied_digest_file.unlink(missing_ok=True)
 
     def write_conf(self, name: str, text: str, owner: Identity) -> None:
-        """Nothing is written when the file is as wished: a wake costs no write."""
+        """Write the file only if its text differs, so that a wake costs no write."""
         path = self.conf / name
         if path.exists() and path.read_text() == text:
             return
@@ -186,12 +199,12 @@ class VolumeFolder:
 
     def _fields(self) -> dict[str, Any] | None:
         try:
-            fields: dict[str, Any] = json.loads(self._record_file.read_text())
+            fields: dict[str, Any] = json.loads(self.record_file.read_text())
         except (FileNotFoundError, NotADirectoryError):
             return None
         except ValueError as error:
             raise EngineError(
-                f"The record volume.json of the volume {self.path.name} is broken: put it back from a backup.",
+                f"The record volume.json of the volume {self.path.name} is broken: restore it from a backup.",
                 transient=False,
             ) from error
         return fields

@@ -1,52 +1,52 @@
-"""How much of the disk a data folder takes, for the moment when its server cannot be asked.
+"""Measures what a data folder takes on disk, for when its server does not answer.
 
-Nothing in it is opened but folders, no link is followed, and the walk is bounded: a tenant may have put anything there.
+Only folders are opened, no link is followed, and the number of entries is bounded: a tenant may have put anything
+there.
 """
 
 import os
 from itertools import islice
 from pathlib import Path
 
-from bough.engine.local.tenant_files import open_folder, scan_entries
+from bough.engine.local.tenant_files import BLOCK_BYTES, open_folder, scan_entries
 
-_PARTS = ("base", "global", "pg_notify", "pg_replslot", "pg_snapshots")
-_DEEPEST = 3  # of a part: a database, or temporary files and the sets of those
+_FOLDERS = ("base", "global", "pg_notify", "pg_replslot", "pg_snapshots")
+_MAX_DEPTH = 3  # below such a folder: a database, or temporary files and sets of them
 _MAX_ENTRIES = 200_000
-_BLOCK = 512  # what st_blocks counts
 
 
 def measure_footprint(data: Path) -> int:
-    """Bytes on disk of what a tenant fills; at least so much, when there are more files than we look at."""
-    total, left = 0, _MAX_ENTRIES
+    """Return the bytes on disk of what a tenant can fill; a lower bound if there are too many files."""
+    total, remaining = 0, _MAX_ENTRIES
     with open_folder(data) as descriptor:
-        for part in _PARTS:
-            found, left = _below(part, descriptor, _DEEPEST, left)
-            total += found
+        for name in _FOLDERS:
+            size, remaining = _measure_folder(name, descriptor, _MAX_DEPTH, remaining)
+            total += size
     return total
 
 
-def _below(name: str, within: int, depth: int, left: int) -> tuple[int, int]:
-    """The bytes in a folder, and how many entries may still be looked at."""
+def _measure_folder(name: str, within: int, depth: int, remaining: int) -> tuple[int, int]:
+    """Return the bytes in a folder, and how many entries may still be read."""
     total = 0
     folders: list[str] = []
     try:
         with open_folder(name, within) as descriptor:
-            for entry in islice(scan_entries(descriptor), left):
-                left -= 1
+            for entry in islice(scan_entries(descriptor), remaining):
+                remaining -= 1
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.name)
                 else:
-                    total += _blocks(entry)
-            for each in folders if depth > 1 else ():
-                found, left = _below(each, descriptor, depth - 1, left)
-                total += found
-    except OSError:  # it is gone, or no folder: then nothing of Postgres's is in it
+                    total += _disk_bytes(entry)
+            for subfolder in folders if depth > 1 else ():
+                size, remaining = _measure_folder(subfolder, descriptor, depth - 1, remaining)
+                total += size
+    except OSError:  # it was removed, or is not a folder of Postgres
         pass
-    return total, left
+    return total, remaining
 
 
-def _blocks(entry: os.DirEntry[str]) -> int:
+def _disk_bytes(entry: os.DirEntry[str]) -> int:
     try:
-        return entry.stat(follow_symlinks=False).st_blocks * _BLOCK
+        return entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
     except FileNotFoundError:
         return 0

@@ -1,8 +1,7 @@
-"""The calls by which Linux shares blocks between files, keeps btrfs subvolumes and tells a file's extents.
+"""The Linux ioctls that share blocks between files, manage btrfs subvolumes and list a file's extents.
 
-All let other threads run meanwhile. `fcntl.ioctl` does so only for what is smaller than 1024 bytes,
-so the larger ones go through the C library. What fails is an OSError: EXDEV between two file
-systems, EOPNOTSUPP or ENOTTY where there is no such thing.
+All release the GIL. `fcntl.ioctl` does that only for arguments below 1024 bytes, so the larger ones go through the C
+library. Failures are OSErrors: EXDEV between two file systems, EOPNOTSUPP or ENOTTY where the call is not supported.
 """
 
 import ctypes
@@ -22,14 +21,14 @@ _FIEMAP = 0xC020660B
 _CLONE_RANGE = struct.Struct("=qQQQ")  # from, offset, length, offset in the target
 _SUBVOLUME = struct.Struct("=q4088s")  # descriptor, name
 _SNAPSHOT = struct.Struct("=q48x4040s")  # source, transaction and flags and quotas, name
-_EXTENT_MAP = struct.Struct("=QQIIII")  # start, length, flags, mapped, room, reserved
-_EXTENT = struct.Struct("=QQQ16xI12x")  # where in the file, where on disk, length, flags
+_EXTENT_MAP = struct.Struct("=QQIIII")  # start, length, flags, mapped, capacity, reserved
+_EXTENT = struct.Struct("=QQQ16xI12x")  # offset in the file, offset on disk, length, flags
 
-_EXTENTS_A_CALL = 256
+_EXTENTS_PER_CALL = 256
 _SYNC_FIRST = 0x1
 _LAST = 0x1
 _SHARED = 0x2000
-_TO_THE_END = 2**64 - 1
+_MAX_LENGTH = 2**64 - 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ioctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p)
@@ -42,12 +41,15 @@ class Extent:
 
 
 def clone_whole(source: int, target: int) -> None:
-    """The open file `target` gets the blocks of `source`."""
+    """Make the open file `target` share all blocks of `source`."""
     fcntl.ioctl(target, _FICLONE, source)
 
 
 def clone_range(source: int, target: int, offset: int, length: int) -> None:
-    """A range at the same place in both; length 0 is up to the end. EINVAL when the source has no such range."""
+    """Share a range at the same offset in both files; length 0 means up to the end.
+
+    Raises EINVAL if the source ends before the range does.
+    """
     fcntl.ioctl(target, _FICLONERANGE, _CLONE_RANGE.pack(source, offset, length, offset))
 
 
@@ -56,20 +58,20 @@ def create_subvolume(folder: int, name: str) -> None:
 
 
 def create_snapshot(source: int, folder: int, name: str) -> None:
-    """A writable snapshot of the subvolume `source`. EINVAL when it is a folder like any other."""
+    """Create a writable snapshot of the subvolume `source`. Raises EINVAL if it is an ordinary folder."""
     _call(folder, _SNAPSHOT_CREATE, _SNAPSHOT.pack(source, os.fsencode(name)))
 
 
 def destroy_subvolume(folder: int, name: str) -> None:
-    """EINVAL when it is a folder like any other, EPERM for ordinary users, ENOTEMPTY when it holds another."""
+    """Raises EINVAL for an ordinary folder, EPERM for ordinary users, ENOTEMPTY if it contains a subvolume."""
     _call(folder, _SUBVOLUME_DESTROY, _SUBVOLUME.pack(0, os.fsencode(name)))
 
 
 def extents(file: int) -> Iterator[Extent]:
-    """Where an open file lies on disk, after what was written has got there."""
+    """Yield the extents of an open file, after syncing it."""
     start, flags = 0, _SYNC_FIRST
     while True:
-        mapped, answer = _map(file, start, _TO_THE_END - start, flags)
+        mapped, answer = _map(file, start, _MAX_LENGTH - start, flags)
         for number in range(mapped):
             at, _, length, flags = _extent(answer, number)
             yield Extent(length, bool(flags & _SHARED))
@@ -80,17 +82,17 @@ def extents(file: int) -> Iterator[Extent]:
 
 
 def end_of_extents(file: int, start: int, length: int) -> int:
-    """How far from `start` the first few extents of an open file reach, at most `length` bytes on."""
+    """Return where the first few extents after `start` end, at most `length` bytes on."""
     mapped, answer = _map(file, start, length, 0)
-    if mapped < _EXTENTS_A_CALL:
+    if mapped < _EXTENTS_PER_CALL:
         return start + length
     at, _, size, _ = _extent(answer, mapped - 1)
     return min(at + size, start + length)
 
 
 def _map(file: int, start: int, length: int, flags: int) -> tuple[int, bytes]:
-    asked = _EXTENT_MAP.pack(start, length, flags, 0, _EXTENTS_A_CALL, 0)
-    answer = _call(file, _FIEMAP, asked + bytes(_EXTENTS_A_CALL * _EXTENT.size))
+    request = _EXTENT_MAP.pack(start, length, flags, 0, _EXTENTS_PER_CALL, 0)
+    answer = _call(file, _FIEMAP, request + bytes(_EXTENTS_PER_CALL * _EXTENT.size))
     return _EXTENT_MAP.unpack_from(answer)[3], answer
 
 
@@ -99,9 +101,9 @@ def _extent(answer: bytes, number: int) -> tuple[int, int, int, int]:
     return at, on_disk, length, flags
 
 
-def _call(file: int, code: int, given: bytes) -> bytes:
-    room = ctypes.create_string_buffer(given, len(given))
-    if _libc.ioctl(file, code, room) != 0:
+def _call(file: int, code: int, argument: bytes) -> bytes:
+    buffer = ctypes.create_string_buffer(argument, len(argument))
+    if _libc.ioctl(file, code, buffer) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    return room.raw
+    return buffer.raw

@@ -1,8 +1,8 @@
-"""A pack: a data folder and its WAL in one compressed file, with owners and modes.
+"""A pack: a data folder and its WAL in one compressed tar file, with owners and modes.
 
-It is a tar of our own making, `data/…` and, where the WAL is apart, `wal/…`. What is packed belongs to a tenant, so
-names are looked up in open folders and no link is followed; what is neither file, folder nor link is left out, as in
-a clone. The pack itself is ours alone, and what it is unpacked into is closed to its owner until it is whole.
+Its members are `data/…` and, where the WAL is outside the data folder, `wal/…`. The packed files belong to a tenant, so
+names are looked up in open folders and no link is followed; anything but files, folders and links is left out, as in a
+clone. The pack is ours alone, and the folder it is extracted to is closed to its owner until it is complete.
 """
 
 import gzip
@@ -25,55 +25,59 @@ from bough.engine.local.tenant_files import (
 )
 
 _LEVEL = 1
-_PIECE = 1024 * 1024
-_STRETCH = 16 * _PIECE  # that is brought to the disk before there is more
-_NAMES: Any = {"format": tarfile.GNU_FORMAT, "encoding": "utf-8", "errors": "surrogateescape"}  # whatever bytes
-_OURS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK_BYTES = 1024 * 1024
+_SYNC_BYTES = 16 * _CHUNK_BYTES  # written between two syncs
+_TAR_OPTIONS: Any = {
+    "format": tarfile.GNU_FORMAT,
+    "encoding": "utf-8",
+    "errors": "surrogateescape",
+}  # names of any bytes
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-SpaceCheck = Callable[[], None]  # asked now and then; raises when there is no room for more
+SpaceCheck = Callable[[], None]  # called regularly; raises when the disk has too little space left
 
 
 class PackTooLarge(Exception):
-    """The pack would take more than it is allowed to."""
+    """The pack would exceed its limit."""
 
 
 class PackCorrupted(Exception):
-    """The pack is not what was written."""
+    """The pack cannot be read to its end."""
 
 
 def write_pack(trees: dict[str, Path], file: Path, *, limit: int, check: SpaceCheck) -> None:
-    """These trees become the file, synced, under the names they are given by. TooLarge when it passes the limit."""
-    descriptor = os.open(file, _OURS, 0o600)
+    """Write the trees to the file under the given names, and sync it. Raises PackTooLarge above the limit."""
+    descriptor = os.open(file, _CREATE_FLAGS, 0o600)
     with os.fdopen(descriptor, "wb") as raw:
         writer = _Writer(raw, limit, check)
         with _compressed(writer) as packed, _writing(packed) as tar:
             for name, folder in trees.items():
-                with open_folder(folder) as here:
-                    _add(tar, name, here, 0)
+                with open_folder(folder) as tree:
+                    _add(tar, name, tree, 0)
         raw.flush()
         os.fsync(descriptor)
     _check_readable(file)
 
 
 def extract_pack(file: Path, trees: dict[str, Path], check: SpaceCheck) -> None:
-    """The other way round, into folders that are there, empty and ours; at the end they are their owner's."""
-    owners: dict[str, tarfile.TarInfo] = {}
-    with _opened(file) as tar:
+    """Extract the pack into empty folders of ours, which belong to their owner at the end."""
+    roots: dict[str, tarfile.TarInfo] = {}
+    with _open_pack(file) as tar:
         for info in tar:
-            tree, _, inner = info.name.partition("/")
-            if not inner:
-                owners[tree] = info
+            tree, _, relative = info.name.partition("/")
+            if not relative:
+                roots[tree] = info
                 continue
-            with _parent(trees[tree], inner) as (folder, name):
+            with _open_parent(trees[tree], relative) as (folder, name):
                 _extract(tar, info, name, folder, check)
-    for tree, info in owners.items():
+    for tree, info in roots.items():
         with open_folder(trees[tree]) as folder:
             os.fchown(folder, info.uid, info.gid)
             os.fchmod(folder, info.mode)
 
 
 class _Writer:
-    """Whatever is written reaches the disk in stretches: all of it at the end would keep others waiting."""
+    """Syncs while it writes: syncing everything at the end would block other users of the disk."""
 
     def __init__(self, raw: IO[bytes], limit: int, check: SpaceCheck) -> None:
         self._raw = raw
@@ -81,18 +85,18 @@ class _Writer:
         self._check = check
         self._written = self._unsynced = 0
 
-    def write(self, piece: bytes) -> int:
-        self._raw.write(piece)
-        self._written += len(piece)
-        self._unsynced += len(piece)
+    def write(self, chunk: bytes) -> int:
+        self._raw.write(chunk)
+        self._written += len(chunk)
+        self._unsynced += len(chunk)
         if self._written > self._limit:
             raise PackTooLarge
-        if self._unsynced >= _STRETCH:
+        if self._unsynced >= _SYNC_BYTES:
             self._check()
             self._raw.flush()
             os.fdatasync(self._raw.fileno())
             self._unsynced = 0
-        return len(piece)
+        return len(chunk)
 
     def flush(self) -> None:
         self._raw.flush()
@@ -103,16 +107,19 @@ def _compressed(writer: _Writer) -> gzip.GzipFile:
 
 
 def _writing(packed: gzip.GzipFile) -> tarfile.TarFile:
-    return tarfile.TarFile(fileobj=packed, mode="w", copybufsize=_PIECE, **_NAMES)
+    return tarfile.TarFile(fileobj=packed, mode="w", copybufsize=_CHUNK_BYTES, **_TAR_OPTIONS)
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[tarfile.TarFile]:
-    """A pack to be read to its last byte, where it says whether all of it is as it was written."""
+def _open_pack(file: Path) -> Iterator[tarfile.TarFile]:
+    """Open a pack and read it to its last byte, where the checksum is."""
     try:
-        with gzip.open(file) as packed, tarfile.open(fileobj=packed, mode="r|", bufsize=_PIECE, **_NAMES) as tar:
+        with (
+            gzip.open(file) as packed,
+            tarfile.open(fileobj=packed, mode="r|", bufsize=_CHUNK_BYTES, **_TAR_OPTIONS) as tar,
+        ):
             yield tar
-            while packed.read(_PIECE):
+            while packed.read(_CHUNK_BYTES):
                 pass
     except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise PackCorrupted from error
@@ -122,36 +129,36 @@ def _add(tar: tarfile.TarFile, name: str, folder: int, depth: int) -> None:
     check_depth(depth)
     tar.addfile(_info(name, os.fstat(folder), tarfile.DIRTYPE))
     for entry in sorted(scan_entries(folder, MAX_FOLDER_ENTRIES), key=lambda entry: entry.name):
-        inner = f"{name}/{entry.name}"
+        path = f"{name}/{entry.name}"
         if entry.is_file(follow_symlinks=False):
             with open_regular_file(entry.name, folder) as file:
-                seen = os.fstat(file)
-                info = _info(inner, seen, tarfile.REGTYPE)
-                info.size = seen.st_size
+                status = os.fstat(file)
+                info = _info(path, status, tarfile.REGTYPE)
+                info.size = status.st_size
                 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_SEQUENTIAL)
                 with os.fdopen(os.dup(file), "rb", buffering=0) as reading:
                     tar.addfile(info, cast(IO[bytes], reading))
         elif entry.is_dir(follow_symlinks=False):
-            with open_folder(entry.name, folder) as below:
-                _add(tar, inner, below, depth + 1)
+            with open_folder(entry.name, folder) as subfolder:
+                _add(tar, path, subfolder, depth + 1)
         elif entry.is_symlink():
-            info = _info(inner, entry.stat(follow_symlinks=False), tarfile.SYMTYPE)
+            info = _info(path, entry.stat(follow_symlinks=False), tarfile.SYMTYPE)
             info.linkname = os.readlink(entry.name, dir_fd=folder)
             tar.addfile(info)
 
 
-def _info(name: str, seen: os.stat_result, kind: bytes) -> tarfile.TarInfo:
+def _info(name: str, status: os.stat_result, kind: bytes) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
-    info.type, info.mode, info.mtime = kind, stat.S_IMODE(seen.st_mode), seen.st_mtime
-    info.uid, info.gid = seen.st_uid, seen.st_gid
+    info.type, info.mode, info.mtime = kind, stat.S_IMODE(status.st_mode), status.st_mtime
+    info.uid, info.gid = status.st_uid, status.st_gid
     return info
 
 
 def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, name: str, folder: int, check: SpaceCheck) -> None:
     if info.isdir():
         os.mkdir(name, 0o700, dir_fd=folder)
-        with open_folder(name, folder) as made:
-            _own(made, info)
+        with open_folder(name, folder) as created:
+            _set_owner_and_mode(created, info)
     elif info.issym():
         os.symlink(info.linkname, name, dir_fd=folder)
         os.chown(name, info.uid, info.gid, dir_fd=folder, follow_symlinks=False)
@@ -159,44 +166,44 @@ def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, name: str, folder: int
         check()
         reading = tar.extractfile(info)
         assert reading is not None
-        with os.fdopen(os.open(name, _OURS, 0o600, dir_fd=folder), "wb", buffering=0) as writing:
-            _own(writing.fileno(), info)
+        with os.fdopen(os.open(name, _CREATE_FLAGS, 0o600, dir_fd=folder), "wb", buffering=0) as writing:
+            _set_owner_and_mode(writing.fileno(), info)
             _copy(reading, writing, check)
 
 
 def _copy(reading: IO[bytes], writing: IO[bytes], check: SpaceCheck) -> None:
     unsynced = 0
-    while piece := reading.read(_PIECE):
-        writing.write(piece)
-        unsynced += len(piece)
-        if unsynced >= _STRETCH:
+    while chunk := reading.read(_CHUNK_BYTES):
+        writing.write(chunk)
+        unsynced += len(chunk)
+        if unsynced >= _SYNC_BYTES:
             check()
             os.fdatasync(writing.fileno())
             unsynced = 0
 
 
-def _own(file: int, info: tarfile.TarInfo) -> None:
+def _set_owner_and_mode(file: int, info: tarfile.TarInfo) -> None:
     os.fchown(file, info.uid, info.gid)
     os.fchmod(file, info.mode)
 
 
 @contextmanager
-def _parent(top: Path, inner: str) -> Iterator[tuple[int, str]]:
-    """The open folder that a name of the pack is in, and its last part."""
-    *folders, name = inner.split("/")
+def _open_parent(top: Path, relative: str) -> Iterator[tuple[int, str]]:
+    """Yield the open folder that contains a member of the pack, and the member's name."""
+    *folders, name = relative.split("/")
     check_depth(len(folders))
-    held = [os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+    opened = [os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
     try:
-        for each in folders:
-            held.append(os.open(each, FOLDER_FLAGS, dir_fd=held[-1]))
-        yield held[-1], name
+        for folder in folders:
+            opened.append(os.open(folder, FOLDER_FLAGS, dir_fd=opened[-1]))
+        yield opened[-1], name
     finally:
-        for descriptor in held:
+        for descriptor in opened:
             os.close(descriptor)
 
 
 def _check_readable(file: Path) -> None:
-    """What was written can be read, to its last byte: the data it was made of is about to go."""
-    with _opened(file) as tar:
+    """Read the whole pack, because the data it was made of is removed next."""
+    with _open_pack(file) as tar:
         for _ in tar:
             pass

@@ -1,4 +1,4 @@
-"""Volumes that are plain copies: for any file system, at the price of time and space."""
+"""Volumes that are full copies: for any file system, but slow and large."""
 
 from pathlib import Path
 from threading import Event

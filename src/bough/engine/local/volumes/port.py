@@ -1,7 +1,7 @@
-"""What a volume driver offers: data folders that can be cloned.
+"""The volume driver port: data folders that can be cloned.
 
-The calls block, so they are made in threads. Data folders belong to tenants, who may change them at
-any moment and in any way: no driver follows a link in one, or waits for anything but a file in one.
+The calls block, so they are made in threads. Data folders belong to tenants, who may change anything in them at any
+moment: no driver follows a link in one, or blocks on a pipe or device in one.
 """
 
 from pathlib import Path
@@ -15,20 +15,20 @@ class Driver(Protocol):
     name: str
 
     def make_folder(self, path: Path) -> None:
-        """An empty folder (0700) that can be cloned later: every data folder is made with this."""
+        """Create an empty folder (0700) that can be cloned later. Every data folder is created with this."""
 
     def clone(self, source: Path, target: Path, owner: Identity) -> None:
-        """`target`, which must not exist, becomes a copy of the data folder `source` that only `owner` may open.
+        """Create `target`, which must not exist, as a copy of the data folder `source` that only `owner` may open.
 
-        The source may be in use: a file that vanishes, shrinks or grows meanwhile is copied as far as it is there.
-        What a clone must not have (postgres/data_folder.py) is left out.
+        The source may be in use: a file that is removed, truncated or extended meanwhile is copied as far as it exists.
+        Files that a clone must not have (postgres/clone_filter.py) are left out.
         """
 
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
-        """One file; when the two are on different file systems it is copied."""
+        """Clone one file, or copy it if the two paths are on different file systems."""
 
     def remove(self, path: Path, hurry: Event | None = None) -> None:
-        """The folder and all in it, subvolumes too, are gone; no matter if it never was.
+        """Remove the folder with everything in it, subvolumes included. It need not exist.
 
-        Until there is a hurry it may take longer, so that whoever shares blocks with it hardly notices.
+        Until `hurry` is set the driver may take its time, to disturb other users of shared blocks less.
         """

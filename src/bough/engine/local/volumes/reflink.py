@@ -1,9 +1,9 @@
-"""Volumes whose files share blocks until one of them is written: XFS, and any file system that can.
+"""Volumes whose files share blocks until they are written: for XFS and other file systems with reflinks.
 
-A small file is shared in one call. A large one is shared piece by piece, for the call keeps writers
-out of the whole file until it returns; and as a call takes as long as there are extents, one or
-thousands in a few megabytes, each piece ends after so many of them. Large files are shared beside one
-another, in threads. Small ones stay with one thread: a call is over before another thread could begin.
+A small file is shared in one call. A large one is shared piece by piece, because the call blocks writers of the whole
+file; and because a call takes time per extent, of which a few megabytes may have one or thousands, each piece ends
+after a number of extents. Large files are shared in parallel threads. Small ones stay in one thread: a call ends before
+another thread could start.
 """
 
 import errno
@@ -23,11 +23,11 @@ from bough.engine.local.volumes.tree_copy import FileCopier, copy_bytes, copy_fi
 
 _MB = 1024 * 1024
 _LARGE = 4 * _MB
-_LARGEST_PIECE = 64 * _MB
+_MAX_PIECE_BYTES = 64 * _MB
 _THREADS = min(4, os.cpu_count() or 1)
-_NO_MAP = (errno.EOPNOTSUPP, errno.ENOTTY)
-_NOTHING_TO_SHARE = (errno.EXDEV, errno.EOPNOTSUPP, errno.ENOTTY)
-_LOOKS = 100  # at a file that is cut off and grows in turns
+_NO_EXTENT_MAP = (errno.EOPNOTSUPP, errno.ENOTTY)
+_CANNOT_SHARE = (errno.EXDEV, errno.EOPNOTSUPP, errno.ENOTTY)
+_MAX_RETRIES = 100  # for a file that shrinks and grows in turn
 
 
 class ReflinkDriver:
@@ -50,69 +50,72 @@ class ReflinkDriver:
 
 
 def reflink_tree(source: Path, target: Path, owner: Identity) -> None:
-    with _large_ones_in_threads() as fill:
-        copy_tree(source, target, owner, fill)
+    with _parallel_copier() as copy:
+        copy_tree(source, target, owner, copy)
 
 
-def reflink_or_copy(reading: int, writing: int, seen: os.stat_result) -> None:
-    """Where nothing can be shared, as between two file systems, the bytes are copied."""
+def reflink_or_copy(reading: int, writing: int, status: os.stat_result) -> None:
+    """Share blocks, or copy the bytes where that is impossible, as between two file systems."""
     try:
-        if seen.st_size > _LARGE:
-            _share_pieces(reading, writing, seen.st_size)
-        elif seen.st_size:
+        if status.st_size > _LARGE:
+            _share_pieces(reading, writing, status.st_size)
+        elif status.st_size:
             clone_whole(reading, writing)
     except OSError as error:
-        if error.errno not in _NOTHING_TO_SHARE:
+        if error.errno not in _CANNOT_SHARE:
             raise
-        copy_bytes(reading, writing, seen)
+        copy_bytes(reading, writing, status)
 
 
 @contextmanager
-def _large_ones_in_threads() -> Iterator[FileCopier]:
-    """At the end all are done. Few are under way at a time, for each keeps two files open."""
-    under_way: deque[Future[None]] = deque()
+def _parallel_copier() -> Iterator[FileCopier]:
+    """Yield a copier that shares large files in threads; at the end of the block all are done.
+
+    Few are in progress at a time, because each holds two files open.
+    """
+    in_progress: deque[Future[None]] = deque()
     with ThreadPoolExecutor(_THREADS, "reflink") as threads:
 
-        def fill(reading: int, writing: int, seen: os.stat_result) -> None:
-            if seen.st_size <= _LARGE:
-                reflink_or_copy(reading, writing, seen)
+        def copy(reading: int, writing: int, status: os.stat_result) -> None:
+            if status.st_size <= _LARGE:
+                reflink_or_copy(reading, writing, status)
                 return
-            if len(under_way) == 2 * _THREADS:
-                under_way.popleft().result()
-            under_way.append(threads.submit(_share_and_close, os.dup(reading), os.dup(writing), seen))
+            if len(in_progress) == 2 * _THREADS:
+                in_progress.popleft().result()
+            in_progress.append(threads.submit(_share_and_close, os.dup(reading), os.dup(writing), status))
 
-        yield fill
-        for one in under_way:
-            one.result()
+        yield copy
+        for future in in_progress:
+            future.result()
 
 
-def _share_and_close(reading: int, writing: int, seen: os.stat_result) -> None:
+def _share_and_close(reading: int, writing: int, status: os.stat_result) -> None:
     try:
-        reflink_or_copy(reading, writing, seen)
+        reflink_or_copy(reading, writing, status)
     finally:
         os.close(reading)
         os.close(writing)
 
 
 def _share_pieces(reading: int, writing: int, size: int) -> None:
-    """A file that grows meanwhile is not followed: the last piece takes what there is by then, in one call."""
-    offset = looks = 0
-    while offset < size and (left := os.fstat(reading).st_size - offset) > 0:
+    """A file that grows meanwhile is not followed: the last piece is shared in one call with what exists by then."""
+    offset = retries = 0
+    while offset < size and (remaining := os.fstat(reading).st_size - offset) > 0:
         piece = _piece(reading, offset)
         try:
-            clone_range(reading, writing, offset, piece if min(left, size - offset) > piece else 0)
+            clone_range(reading, writing, offset, piece if min(remaining, size - offset) > piece else 0)
         except OSError as error:
-            looks += 1
-            if error.errno != errno.EINVAL or looks > _LOOKS:
+            retries += 1
+            if error.errno != errno.EINVAL or retries > _MAX_RETRIES:
                 raise
-            continue  # the file ends earlier by now
+            continue  # the file was truncated meanwhile
         offset += piece
 
 
 def _piece(reading: int, offset: int) -> int:
     try:
-        return end_of_extents(reading, offset, _LARGEST_PIECE) - offset
+        return end_of_extents(reading, offset, _MAX_PIECE_BYTES) - offset
     except OSError as error:
-        if error.errno not in _NO_MAP:
+        if error.errno not in _NO_EXTENT_MAP:
             raise
         return _LARGE

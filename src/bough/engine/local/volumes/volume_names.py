@@ -1,4 +1,4 @@
-"""The names of the volumes that exist, kept in memory until the folder that holds them changes."""
+"""The names of the volumes that exist, cached until their folder changes."""
 
 import os
 from pathlib import Path
@@ -7,29 +7,29 @@ from threading import Lock
 from bough.engine.local.folder_index import FolderVersion
 from bough.ids import VolumeId
 
-_BASE = "base-"
-_APART = "--"  # no id has two hyphens beside one another
+_BASE_PREFIX = "base-"
+_SEPARATOR = "--"  # no id contains two consecutive hyphens
 
 
 def is_base(volume: str) -> bool:
-    """Whether a volume of this name is a copy to recover from, which no branch has."""
-    return volume.startswith(_BASE)
+    """Whether the name is that of a base, which no branch uses."""
+    return volume.startswith(_BASE_PREFIX)
 
 
 def base_prefix(volume: VolumeId) -> str:
-    """How the names of a volume's bases begin."""
-    return f"{_BASE}{volume}{_APART}"
+    """Return how the names of the volume's bases start."""
+    return f"{_BASE_PREFIX}{volume}{_SEPARATOR}"
 
 
 class VolumeNames:
-    """Bases are volumes, too. Several threads may ask."""
+    """Thread-safe. The names include bases."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._lock = Lock()
-        self._state = FolderVersion(root)
+        self._version = FolderVersion(root)
         self._present: frozenset[VolumeId] = frozenset()
-        self._bases: dict[str, list[VolumeId]] = {}  # by how their names begin
+        self._bases: dict[str, list[VolumeId]] = {}  # by the prefix of their names
 
     def list_all(self) -> frozenset[VolumeId]:
         with self._lock:
@@ -37,18 +37,18 @@ class VolumeNames:
             return self._present
 
     def list_bases(self, volume: VolumeId) -> list[VolumeId]:
-        """The volume's bases, in no order."""
+        """Return the volume's bases, in no particular order."""
         with self._lock:
             self._refresh()
             return list(self._bases.get(base_prefix(volume), ()))
 
     def _refresh(self) -> None:
-        if not self._state.has_changed():
+        if not self._version.has_changed():
             return
         with os.scandir(self._root) as entries:
-            whole = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-        self._present = frozenset(VolumeId(name) for name in whole if "." not in name)
+            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        self._present = frozenset(VolumeId(name) for name in names if "." not in name)
         self._bases = {}
         for name in filter(is_base, self._present):
-            self._bases.setdefault(name[: name.rfind(_APART)] + _APART, []).append(name)
-        self._state.mark_read()
+            self._bases.setdefault(name[: name.rfind(_SEPARATOR)] + _SEPARATOR, []).append(name)
+        self._version.mark_read()

@@ -1,4 +1,4 @@
-"""What SCRAM binds to is the hash that RFC 5929 says, for every kind of certificate."""
+"""The channel binding is the hash that RFC 5929 defines, for every kind of certificate."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -44,7 +44,7 @@ def test_ed25519_cannot_be_bound_to() -> None:
 
 
 class _Signed:
-    """A certificate signed with SHA-1, which cannot be made any longer."""
+    """A certificate signed with SHA-1, which libraries no longer create."""
 
     def __init__(self, algorithm: hashes.HashAlgorithm) -> None:
         self.signature_hash_algorithm = algorithm

@@ -1,4 +1,4 @@
-"""Who may enter: known roles with their own verifier, everybody else with one that nothing fits."""
+"""Access of roles: known roles get their verifier, all others one that no password matches."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bough import clock
-from bough.control.gateway.access import AccessDecision, AccessResolver
+from bough.control.gateway.access import AccessResolver
+from bough.domain.gateway_protocol import Access
 from bough.domain.pooler import PoolSettings
 from bough.domain.role import Role
 from bough.ids import EndpointId
@@ -17,7 +18,7 @@ from support.platform import API, Platform, open_platform
 from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
-NEW = PoolSettings(servers=100, servers_per_pool=100)  # of an endpoint that nobody has set anything for
+NEW = PoolSettings(servers=100, servers_per_pool=100)  # of an endpoint without settings of its own
 
 
 @pytest.fixture(params=EVERYDAY_BACKENDS)
@@ -27,7 +28,7 @@ async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServ
         yield made
 
 
-async def access(platform: Platform, made: dict[str, Any], role: str = "neondb_owner") -> AccessDecision:
+async def access(platform: Platform, made: dict[str, Any], role: str = "neondb_owner") -> Access:
     return await platform.inner.gateway_api.gateway_access.resolve(EndpointId(made["endpoints"][0]["id"]), role)
 
 
@@ -37,7 +38,7 @@ async def change_role(platform: Platform, made: dict[str, Any], **changes: Any) 
         await rows.roles.save(replace(role, **changes))
 
 
-def parts(verifier: str) -> tuple[str, int, bytes, bytes, bytes]:
+def parse_verifier(verifier: str) -> tuple[str, int, bytes, bytes, bytes]:
     scheme, numbers, keys = verifier.split("$")
     iterations, salt = numbers.split(":")
     stored, server = keys.split(":")
@@ -49,29 +50,34 @@ async def test_a_role_of_a_sleeping_endpoint_is_known_by_its_verifier(platform: 
     found = await access(platform, made)
     async with platform.store.read() as rows:
         (role,) = await rows.roles.list_in_branch(made["branch"]["id"])
-    assert found == AccessDecision(
-        verifier=role.verifier or "", is_known=True, valid_until=None, allowed_networks=None, rejection=None, pool=NEW
+    assert found == Access(
+        verifier=role.verifier or "",
+        is_known=True,
+        valid_until=None,
+        allowed_networks=None,
+        rejection=None,
+        pool_settings=NEW,
     )
 
 
 async def test_what_is_not_there_looks_like_what_is(platform: Platform) -> None:
     made = await platform.create_project()
-    known = parts((await access(platform, made)).verifier)
+    known = parse_verifier((await access(platform, made)).verifier)
     endpoint = EndpointId(made["endpoints"][0]["id"])
-    entrance = platform.inner.gateway_api.gateway_access
+    resolver = platform.inner.gateway_api.gateway_access
     for where, role in ((endpoint, "nobody"), (EndpointId.new(), "neondb_owner"), (endpoint, "bough_admin")):
-        first, second = [await entrance.resolve(where, role) for _ in range(2)]
+        first, second = [await resolver.resolve(where, role) for _ in range(2)]
         assert not first.is_known
-        mock = parts(first.verifier)
+        mock = parse_verifier(first.verifier)
         assert [type(each) for each in mock] == [type(each) for each in known]
         assert (mock[:2], *map(len, mock[2:])) == (known[:2], *map(len, known[2:]))
-        assert parts(second.verifier)[2] == mock[2], "the salt of one who asks again is the same"
-        assert parts(second.verifier)[3] != mock[3]
-    salts = {parts((await entrance.resolve(endpoint, role)).verifier)[2] for role in ("a", "b", "c")}
+        assert parse_verifier(second.verifier)[2] == mock[2], "the salt of one who asks again is the same"
+        assert parse_verifier(second.verifier)[3] != mock[3]
+    salts = {parse_verifier((await resolver.resolve(endpoint, role)).verifier)[2] for role in ("a", "b", "c")}
     assert len(salts) == 3
     allowances = platform.services.allowances
     other = await AccessResolver(platform.store, b"another secret", allowances).resolve(endpoint, "a")
-    assert parts(other.verifier)[2] not in salts
+    assert parse_verifier(other.verifier)[2] not in salts
 
 
 async def test_deleted_projects_are_not_known(platform: Platform) -> None:
@@ -142,7 +148,7 @@ async def test_two_roles_of_a_branch_are_told_apart(platform: Platform) -> None:
 
 async def test_how_it_pools_follows_the_endpoint_whoever_asks(platform: Platform) -> None:
     made = await platform.create_project(autoscaling_limit_max_cu=2)
-    assert (await access(platform, made)).pool == PoolSettings(servers=810, servers_per_pool=810)
+    assert (await access(platform, made)).pool_settings == PoolSettings(servers=810, servers_per_pool=810)
     await platform.run_operations()
     path = f"{API}/projects/{made['project']['id']}/endpoints/{made['endpoints'][0]['id']}"
     settings = {"default_pool_size": "9000", "server_idle_timeout": "0", "max_prepared_statements": "5"}
@@ -150,8 +156,10 @@ async def test_how_it_pools_follows_the_endpoint_whoever_asks(platform: Platform
     assert (await platform.client.patch(path, json=change)).status_code == 200
     expected = PoolSettings(servers=810, servers_per_pool=810, idle_seconds=0.0, statements=5, direct_host_too=True)
     for role in ("neondb_owner", "nobody"):
-        assert (await access(platform, made, role)).pool == expected
-    assert (await platform.inner.gateway_api.gateway_access.resolve(EndpointId.new(), "neondb_owner")).pool == NEW
+        assert (await access(platform, made, role)).pool_settings == expected
+    assert (
+        await platform.inner.gateway_api.gateway_access.resolve(EndpointId.new(), "neondb_owner")
+    ).pool_settings == NEW
 
 
 async def test_settings_that_cannot_be_read_shut_nobody_out(platform: Platform) -> None:
@@ -161,4 +169,4 @@ async def test_settings_that_cannot_be_read_shut_nobody_out(platform: Platform) 
         assert endpoint is not None
         old = {"pool_mode": "session", "default_pool_size": "many", "no such": "thing"}
         await rows.endpoints.save(replace(endpoint, settings={"pgbouncer_settings": old}))
-    assert (await access(platform, made)).pool == NEW
+    assert (await access(platform, made)).pool_settings == NEW

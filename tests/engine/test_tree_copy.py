@@ -1,4 +1,4 @@
-"""Bytes from one file into another."""
+"""Copying the bytes of one file to another."""
 
 import errno
 import os
@@ -14,47 +14,47 @@ SIZE = tree_copy._LARGE + 2 * tree_copy._PIECE + 4096
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How much was in the file at each of its syncs."""
+    """Record the size of the file at each of its syncs."""
     sizes: list[int] = []
     monkeypatch.setattr(os, "fdatasync", lambda file: sizes.append(os.fstat(file).st_size))
     return sizes
 
 
-def _copied(folder: Path, content: bytes) -> bytes:
+def _copy(folder: Path, content: bytes) -> bytes:
     (folder / "from").write_bytes(content)
     with (folder / "from").open("rb") as source, (folder / "to").open("wb") as target:
         copy_bytes(source.fileno(), target.fileno(), os.fstat(source.fileno()))
     return (folder / "to").read_bytes()
 
 
-@pytest.mark.parametrize("way", ["in the kernel", "between file systems"])
+@pytest.mark.parametrize("method", ["in the kernel", "between file systems"])
 def test_a_large_file_is_synced_piece_by_piece(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: list[int], way: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: list[int], method: str
 ) -> None:
-    if way == "between file systems":
+    if method == "between file systems":
 
         def refuse(*_: int) -> int:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
         monkeypatch.setattr(os, "copy_file_range", refuse)
     content = os.urandom(SIZE)
-    assert _copied(tmp_path, content) == content
+    assert _copy(tmp_path, content) == content
     assert synced == [tree_copy._LARGE + pieces * tree_copy._PIECE for pieces in range(3)]
 
 
 def test_what_others_changed_is_synced_in_stretches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: list[int]
 ) -> None:
-    """Not all of it at the end, when it has become much."""
-    stretches: list[int] = []
-    monkeypatch.setattr(tree_copy, "sync_filesystem_of", lambda file: stretches.append(os.fstat(file).st_size))
-    monkeypatch.setattr(tree_copy, "_STRETCH", 2 * tree_copy._PIECE)
+    """Not everything at the end, when much has accumulated."""
+    synced_sizes: list[int] = []
+    monkeypatch.setattr(tree_copy, "sync_filesystem_fd", lambda file: synced_sizes.append(os.fstat(file).st_size))
+    monkeypatch.setattr(tree_copy, "_SYNC_BYTES", 2 * tree_copy._PIECE)
     content = os.urandom(tree_copy._LARGE + 5 * tree_copy._PIECE)
-    assert _copied(tmp_path, content) == content
-    assert stretches == [tree_copy._LARGE + pieces * tree_copy._PIECE for pieces in (0, 2, 4)]
+    assert _copy(tmp_path, content) == content
+    assert synced_sizes == [tree_copy._LARGE + pieces * tree_copy._PIECE for pieces in (0, 2, 4)]
     assert len(synced) == 6
 
 
 def test_a_small_file_waits_for_the_sync_of_all(tmp_path: Path, synced: list[int]) -> None:
-    assert _copied(tmp_path, b"small") == b"small"
+    assert _copy(tmp_path, b"small") == b"small"
     assert synced == []

@@ -1,4 +1,4 @@
-"""A glance at a text sees what taking it apart would see, however the text is written."""
+"""The fast checks of a text find what the tokenizer would find, however the text is written."""
 
 import pytest
 from hypothesis import given
@@ -23,18 +23,18 @@ ALL = [
 ]
 
 
-def seen(text: str, alone: bool = True) -> SessionEffects:
-    return find_session_effects(text.encode(), is_transaction=alone)
+def effects_of(text: str, is_transaction: bool = True) -> SessionEffects:
+    return find_session_effects(text.encode(), is_transaction=is_transaction)
 
 
 @given(st.binary(), st.booleans())
-def test_any_bytes_can_be_looked_at(text: bytes, alone: bool) -> None:
-    assert isinstance(find_session_effects(text, is_transaction=alone), SessionEffects)
+def test_any_bytes_can_be_looked_at(text: bytes, is_transaction: bool) -> None:
+    assert isinstance(find_session_effects(text, is_transaction=is_transaction), SessionEffects)
 
 
-@pytest.mark.parametrize("refused", [b"listen a", b"select pg_advisory_lock(1)", b"create temp table t ()"])
-def test_what_is_too_long_to_be_taken_apart_is_cleaned_thoroughly(refused: bytes) -> None:
-    longest = refused.ljust(MAX_PARSED_BYTES)
+@pytest.mark.parametrize("rejected", [b"listen a", b"select pg_advisory_lock(1)", b"create temp table t ()"])
+def test_what_is_too_long_to_be_taken_apart_is_cleaned_thoroughly(rejected: bytes) -> None:
+    longest = rejected.ljust(MAX_PARSED_BYTES)
     assert find_session_effects(longest, is_transaction=True).rejection is not None
     assert find_session_effects(longest + b" ", is_transaction=True) is UNKNOWN_EFFECTS
     assert find_session_effects(b"select '" + b"x" * MAX_PARSED_BYTES + b"'", is_transaction=True) is NO_EFFECTS
@@ -59,21 +59,25 @@ cases = st.sampled_from([str.upper, str.lower, str.capitalize])
 
 
 @given(st.data(), st.lists(sentences.filter(bool), min_size=1, max_size=3), st.booleans())
-def test_spaces_comments_and_case_change_nothing(data: st.DataObject, said: list[list[str]], alone: bool) -> None:
-    plainly = ";".join(" ".join(words) for words in said)
-    tokens = [token for words in said for token in (*words, ";")]
+def test_spaces_comments_and_case_change_nothing(
+    data: st.DataObject, statements: list[list[str]], is_transaction: bool
+) -> None:
+    plainly = ";".join(" ".join(words) for words in statements)
+    tokens = [token for words in statements for token in (*words, ";")]
     written = data.draw(gaps)
     for token in tokens:
         written += (token if token[0] in "\"'" else data.draw(cases)(token)) + data.draw(gaps)
-    assert seen(written, alone) == seen(plainly, alone)
-    assert seen(plainly, alone) == session_effects._combine_effects(split_statements(plainly.encode()), alone)
+    assert effects_of(written, is_transaction) == effects_of(plainly, is_transaction)
+    assert effects_of(plainly, is_transaction) == session_effects._combine_effects(
+        split_statements(plainly.encode()), is_transaction
+    )
 
 
 @given(st.lists(st.sampled_from(["; ", "'", '"', "$$", "/*", "*/", "--", "\n", *ALL]), max_size=6), st.booleans())
-def test_a_glance_lets_nothing_go_that_matters(said: list[str], alone: bool) -> None:
-    text = " ".join(said).encode()
-    assert find_session_effects(text, is_transaction=alone) == session_effects._combine_effects(
-        split_statements(text), alone
+def test_a_glance_lets_nothing_go_that_matters(statements: list[str], is_transaction: bool) -> None:
+    text = " ".join(statements).encode()
+    assert find_session_effects(text, is_transaction=is_transaction) == session_effects._combine_effects(
+        split_statements(text), is_transaction
     )
 
 
@@ -90,4 +94,4 @@ def test_quoted_words_do_not_count(text: str) -> None:
         f"/*{comment}; {comment}*/ select 1",
         f"insert into log values (1, ';{literal}') returning id",
     ):
-        assert seen(quoted) is NO_EFFECTS
+        assert effects_of(quoted) is NO_EFFECTS

@@ -1,4 +1,4 @@
-"""A pack gives back exactly what was packed, or says that it cannot."""
+"""A pack restores exactly what was packed, or reports that it cannot."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from bough.engine.local.volumes.pack_file import PackCorrupted, PackTooLarge, ex
 from support.requirements import require_root
 from support.storage import read_tree_metadata
 
-ENOUGH = 2**40
+NO_LIMIT = 2**40
 
 
 def no_check() -> None:
@@ -19,7 +19,7 @@ def no_check() -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """With all that a tenant could put into a data folder."""
+    """A tree with everything that a tenant could put into a data folder."""
     data = tmp_path / "data"
     (data / "base" / "5" / "empty").mkdir(parents=True, mode=0o750)
     for number, size in enumerate((0, 1, 511, 512, 8192, 3_000_000)):
@@ -35,29 +35,29 @@ def tree(tmp_path: Path) -> Path:
     return data
 
 
-def packed(tree: Path, *, limit: int = ENOUGH) -> Path:
+def pack(tree: Path, *, limit: int = NO_LIMIT) -> Path:
     file = tree.with_name("data.pack")
     write_pack({"data": tree}, file, limit=limit, check=no_check)
     return file
 
 
-def unpacked(file: Path, name: str = "back") -> Path:
-    back = file.with_name(name)
-    back.mkdir(mode=0o700)
-    extract_pack(file, {"data": back}, no_check)
-    return back
+def unpack(file: Path, name: str = "back") -> Path:
+    target = file.with_name(name)
+    target.mkdir(mode=0o700)
+    extract_pack(file, {"data": target}, no_check)
+    return target
 
 
 def without_times(tree: Path) -> dict[str, tuple[object, ...]]:
-    return {name: seen[:-1] for name, seen in read_tree_metadata(tree).items()}
+    return {name: metadata[:-1] for name, metadata in read_tree_metadata(tree).items()}
 
 
 def test_all_comes_back_as_it_was(tree: Path) -> None:
     tree.chmod(0o700)
-    file = packed(tree)
-    back = unpacked(file)
-    assert without_times(back) == without_times(tree)
-    assert back.stat().st_mode == tree.stat().st_mode
+    file = pack(tree)
+    restored = unpack(file)
+    assert without_times(restored) == without_times(tree)
+    assert restored.stat().st_mode == tree.stat().st_mode
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.stat().st_size < measure_apparent_size(tree).total
 
@@ -68,9 +68,9 @@ def test_owners_come_back_too(tree: Path) -> None:
         for name in (*folders, *files):
             os.chown(Path(parent, name), 200_123, 300_456, follow_symlinks=False)
     os.chown(tree, 200_123, 300_456)
-    back = unpacked(packed(tree))
-    assert without_times(back) == without_times(tree)
-    assert (back.stat().st_uid, back.stat().st_gid) == (200_123, 300_456)
+    restored = unpack(pack(tree))
+    assert without_times(restored) == without_times(tree)
+    assert (restored.stat().st_uid, restored.stat().st_gid) == (200_123, 300_456)
 
 
 def test_two_trees_are_kept_apart(tree: Path) -> None:
@@ -78,7 +78,7 @@ def test_two_trees_are_kept_apart(tree: Path) -> None:
     wal.mkdir()
     (wal / "000000010000000000000001").write_bytes(os.urandom(5000))
     file = tree.with_name("both.pack")
-    write_pack({"data": tree, "wal": wal}, file, limit=ENOUGH, check=no_check)
+    write_pack({"data": tree, "wal": wal}, file, limit=NO_LIMIT, check=no_check)
     targets = {"data": tree.with_name("one"), "wal": tree.with_name("other")}
     for target in targets.values():
         target.mkdir()
@@ -90,12 +90,12 @@ def test_two_trees_are_kept_apart(tree: Path) -> None:
 def test_what_is_no_file_is_left_out_and_nobody_waits_for_it(tree: Path) -> None:
     before = without_times(tree)
     os.mkfifo(tree / "base" / "pipe")
-    assert without_times(unpacked(packed(tree))) == before
+    assert without_times(unpack(pack(tree))) == before
 
 
 def test_a_pack_that_is_no_gain_is_given_up(tree: Path) -> None:
     with pytest.raises(PackTooLarge):
-        packed(tree, limit=1_000_000)
+        pack(tree, limit=1_000_000)
 
 
 def test_it_is_given_up_as_soon_as_there_is_no_room(tree: Path) -> None:
@@ -105,23 +105,23 @@ def test_it_is_given_up_as_soon_as_there_is_no_room(tree: Path) -> None:
         raise OSError("no room")
 
     with pytest.raises(OSError, match="no room"):
-        write_pack({"data": tree}, tree.with_name("data.pack"), limit=ENOUGH, check=refuse)
+        write_pack({"data": tree}, tree.with_name("data.pack"), limit=NO_LIMIT, check=refuse)
 
 
-@pytest.mark.parametrize("harm", ["cut", "changed", "empty"])
-def test_a_broken_pack_is_found_out(tree: Path, harm: str) -> None:
-    file = packed(tree)
-    whole = file.read_bytes()
-    middle = len(whole) // 2
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
+def test_a_broken_pack_is_found_out(tree: Path, damage: str) -> None:
+    file = pack(tree)
+    content = file.read_bytes()
+    middle = len(content) // 2
     file.write_bytes(
         {
-            "cut": whole[:-9],
-            "changed": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
+            "cut": content[:-9],
+            "changed": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
             "empty": b"",
-        }[harm]
+        }[damage]
     )
     with pytest.raises(PackCorrupted):
-        unpacked(file)
+        unpack(file)
 
 
 def test_what_a_tree_weighs_is_told_without_following_links(tree: Path) -> None:

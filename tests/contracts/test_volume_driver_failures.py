@@ -1,4 +1,4 @@
-"""What every volume driver does when its source is in use, its disk is full or its tenant is hostile."""
+"""Volume drivers when the source is in use, the disk is full or the tenant is hostile."""
 
 import errno
 import os
@@ -38,8 +38,8 @@ def test_what_is_no_file_is_not_waited_for(workspace: DriverWorkspace) -> None:
     assert measure_disk_usage(workspace.source_folder) == measure_disk_usage(workspace.copy_folder)
 
 
-class Restless:
-    """A thread that appends, cuts off, makes and removes files, as a server at work does."""
+class ConcurrentWriter:
+    """A thread that appends to, truncates, creates and removes files, as a running server does."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -47,7 +47,7 @@ class Restless:
         self._thread = threading.Thread(target=self._run)
         self._random = random.Random(1)
 
-    def __enter__(self) -> "Restless":
+    def __enter__(self) -> "ConcurrentWriter":
         self._thread.start()
         return self
 
@@ -75,7 +75,7 @@ class Restless:
 def test_a_source_in_use_is_cloned_as_far_as_it_is_there(workspace: DriverWorkspace, is_long_run: bool) -> None:
     constant = {f"base/4/{number}": os.urandom(5000) for number in range(100)}
     workspace.fill(constant | {"base/5/1": b"", "base/large": os.urandom(40 * MB)})
-    with Restless(workspace.source_folder):
+    with ConcurrentWriter(workspace.source_folder):
         for _ in range(100 if is_long_run else 10):
             copied = workspace.clone()
             assert constant.items() <= read_tree(copied).items()
@@ -103,11 +103,11 @@ def test_a_link_in_the_place_of_a_folder_does_not_lead_elsewhere(workspace: Driv
             folder.unlink()
             aside.rename(folder)
 
-    swapping = threading.Thread(target=swap)
-    swapping.start()
+    swapper = threading.Thread(target=swap)
+    swapper.start()
     try:
         for _ in range(200 if is_long_run else 20):
-            with suppress(OSError):  # a clone may fail, but not leak
+            with suppress(OSError):  # a clone may fail, but must not leak
                 workspace.clone()
             assert b"secret" not in {
                 path.read_bytes() for path in workspace.copy_folder.rglob("*[0-9]") if is_plain_file(path)
@@ -115,7 +115,7 @@ def test_a_link_in_the_place_of_a_folder_does_not_lead_elsewhere(workspace: Driv
             workspace.driver.remove(workspace.copy_folder)
     finally:
         stopping.set()
-        swapping.join()
+        swapper.join()
 
 
 def test_a_folder_that_becomes_a_link_while_it_is_copied_is_not_followed(tmp_path: Path) -> None:
@@ -158,12 +158,12 @@ def test_a_folder_that_is_in_use_is_removed(workspace: DriverWorkspace) -> None:
             with suppress(FileNotFoundError):
                 path.unlink()
 
-    beside = threading.Thread(target=unlink_all)
-    with (workspace.source_folder / "base" / "5" / "7").open() as held:
-        beside.start()
+    unlinking = threading.Thread(target=unlink_all)
+    with (workspace.source_folder / "base" / "5" / "7").open() as file:
+        unlinking.start()
         workspace.driver.remove(workspace.source_folder)
-        beside.join()
-        assert held.read() == "x"
+        unlinking.join()
+        assert file.read() == "x"
     assert list(workspace.folder.iterdir()) == []
 
 
@@ -173,12 +173,12 @@ def test_a_folder_deeper_than_one_can_go_down_is_no_obstacle(workspace: DriverWo
     folder = os.open(workspace.source_folder / "base", os.O_RDONLY)
     for _ in range(2000):
         os.mkdir("deep", dir_fd=folder)
-        below = os.open("deep", os.O_RDONLY, dir_fd=folder)
+        subfolder = os.open("deep", os.O_RDONLY, dir_fd=folder)
         os.close(folder)
-        folder = below
+        folder = subfolder
     os.close(folder)
     assert measure_disk_usage(workspace.source_folder).own > 0
-    with pytest.raises(OSError, match="does not nest"):
+    with pytest.raises(OSError, match="are nested"):
         workspace.clone(TENANT)
     workspace.driver.remove(workspace.copy_folder)
     workspace.driver.remove(workspace.source_folder)
@@ -194,10 +194,10 @@ def test_what_a_tenant_put_into_its_folder_does_not_keep_it(workspace: DriverWor
 
 
 def test_without_a_hurry_too_only_what_is_in_the_folder_goes(workspace: DriverWorkspace) -> None:
-    """A tenant may have put links to anything in the place of its large files, and pipes."""
+    """A tenant may have replaced its large files by links to anything, or by pipes."""
     elsewhere = workspace.folder / "elsewhere"
     (elsewhere / "5").mkdir(parents=True)
-    kept = {path: os.urandom(5 * MB) for path in (elsewhere / "aim", elsewhere / "twin", elsewhere / "5" / "1")}
+    kept = {path: os.urandom(5 * MB) for path in (elsewhere / "target", elsewhere / "twin", elsewhere / "5" / "1")}
     for path, content in kept.items():
         path.write_bytes(content)
     workspace.fill({"base/5/1": os.urandom(5 * MB), "base/5/2": b"x", "base/file": os.urandom(5 * MB)})
@@ -205,12 +205,12 @@ def test_without_a_hurry_too_only_what_is_in_the_folder_goes(workspace: DriverWo
     volume.mkdir()
     workspace.driver.clone(workspace.source_folder, volume / "data", current_identity())
     base = volume / "data" / "base"
-    (base / "5" / "link").symlink_to(elsewhere / "aim")
+    (base / "5" / "link").symlink_to(elsewhere / "target")
     (base / "away").symlink_to(elsewhere / "5")
     os.mkfifo(base / "5" / "pipe")
-    with suppress(OSError):  # where a file may be as large
+    with suppress(OSError):  # where the file system allows such a size
         os.truncate(base / "5" / "2", 1 << 60)
-    if workspace.driver.name != "btrfs":  # where a subvolume has links to nothing outside
+    if workspace.driver.name != "btrfs":  # a subvolume has no hard links to files outside
         os.link(elsewhere / "twin", base / "5" / "twin")
     before = read_tree(workspace.source_folder)
     for path in (volume, volume, workspace.folder / "never" / "was"):
@@ -220,9 +220,9 @@ def test_without_a_hurry_too_only_what_is_in_the_folder_goes(workspace: DriverWo
     assert {path: path.read_bytes() for path in kept} == kept
 
 
-@pytest.mark.parametrize("hurries", [False, True])
+@pytest.mark.parametrize("is_hurried", [False, True])
 def test_a_file_that_lies_scattered_goes_in_pieces_when_there_is_time(
-    monkeypatch: pytest.MonkeyPatch, hurries: bool
+    monkeypatch: pytest.MonkeyPatch, is_hurried: bool
 ) -> None:
     lengths = [24 * MB]
 
@@ -231,24 +231,24 @@ def test_a_file_that_lies_scattered_goes_in_pieces_when_there_is_time(
         os.truncate(file, length)
 
     hurry = threading.Event()
-    if hurries:
+    if is_hurried:
         hurry.set()
-    with open_driver_folder("reflink") as place:
-        shelf = DriverWorkspace(DRIVERS["reflink"](), place)
-        shelf.fill({"base/5/1": os.urandom(lengths[0])})
-        volume = place / "volume"
+    with open_driver_folder("reflink") as folder:
+        workspace = DriverWorkspace(DRIVERS["reflink"](), folder)
+        workspace.fill({"base/5/1": os.urandom(lengths[0])})
+        volume = folder / "volume"
         volume.mkdir()
-        shelf.driver.clone(shelf.source_folder, volume / "data", current_identity())
+        workspace.driver.clone(workspace.source_folder, volume / "data", current_identity())
         with (volume / "data" / "base" / "5" / "1").open("r+b") as file:
             for page in range(0, lengths[0] // 8192, 2):
                 file.seek(page * 8192)
                 file.write(os.urandom(8192))
             os.fsync(file.fileno())
         monkeypatch.setattr(os, "ftruncate", truncate)
-        shelf.driver.remove(volume, hurry)
+        workspace.driver.remove(volume, hurry)
         assert not volume.exists()
     steps = [before - after for before, after in pairwise(lengths)]
-    if hurries:
+    if is_hurried:
         assert steps == []
         return
     assert lengths[-1] == 0
@@ -259,15 +259,15 @@ def test_a_file_that_lies_scattered_goes_in_pieces_when_there_is_time(
 AS_AN_ORDINARY_USER = """
 import os, sys
 from pathlib import Path
-from bough.engine.local.isolation.sandbox import ourselves
+from bough.engine.local.isolation.sandbox import current_identity
 from bough.engine.local.volumes.{module} import {driver} as Driver
 os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
 driver, volume = Driver(), Path(sys.argv[1]) / "volume"
 volume.mkdir()
 driver.make_folder(volume / "source")
 (volume / "source" / "file").write_text("hello")
-driver.clone(volume / "source", volume / "data", ourselves())
-driver.clone_file(volume / "data" / "file", volume / "file", ourselves())
+driver.clone(volume / "source", volume / "data", current_identity())
+driver.clone_file(volume / "data" / "file", volume / "file", current_identity())
 print((volume / "file").read_text())
 driver.remove(volume)
 driver.remove(volume)
@@ -276,23 +276,23 @@ driver.remove(volume)
 
 def test_an_ordinary_user_can_make_clone_and_remove(workspace: DriverWorkspace) -> None:
     require_root()
-    place = workspace.folder / "nobody"
-    place.mkdir()
-    os.chown(place, 65534, 65534)
+    folder = workspace.folder / "nobody"
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
     script = AS_AN_ORDINARY_USER.format(module=workspace.driver.name, driver=type(workspace.driver).__name__)
-    told = subprocess.run([sys.executable, "-c", script, place], check=False, capture_output=True, text=True)
-    assert (told.stdout, told.stderr) == ("hello\n", "")
-    assert list(place.iterdir()) == []
+    result = subprocess.run([sys.executable, "-c", script, folder], check=False, capture_output=True, text=True)
+    assert (result.stdout, result.stderr) == ("hello\n", "")
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_full_disk_is_an_error_and_what_it_left_can_be_removed(driver: str) -> None:
     require_cow()
-    with mount_loop_image(COPY_ON_WRITE.get(driver, "xfs"), 300) as place, temporary_folder() as elsewhere:
+    with mount_loop_image(COPY_ON_WRITE.get(driver, "xfs"), 300) as folder, temporary_folder() as elsewhere:
         (elsewhere / "source").mkdir()
         (elsewhere / "source" / "large").write_bytes(bytes(310 * MB))
-        with pytest.raises(OSError, match="No space left") as full:
-            DRIVERS[driver]().clone(elsewhere / "source", place / "copy", current_identity())
-        assert full.value.errno == errno.ENOSPC
-        DRIVERS[driver]().remove(place / "copy")
-        assert list(place.iterdir()) == []
+        with pytest.raises(OSError, match="No space left") as raised:
+            DRIVERS[driver]().clone(elsewhere / "source", folder / "copy", current_identity())
+        assert raised.value.errno == errno.ENOSPC
+        DRIVERS[driver]().remove(folder / "copy")
+        assert list(folder.iterdir()) == []

@@ -1,14 +1,13 @@
-"""What the gateway remembers, how it waits for one wake, and how it reports."""
+"""The cache of control's answers, shared wakes, and activity reports."""
 
 import asyncio
 from dataclasses import replace
-from ipaddress import ip_network
 
 import pytest
 
 from bough import clock
-from bough.gateway import cache as remembering_module
-from bough.gateway import control_plane as plane_module
+from bough.gateway import cache as cache_module
+from bough.gateway import control_plane as control_plane_module
 from bough.gateway.activity import ActivityReporter
 from bough.gateway.cache import FRESH_SECONDS, ControlCache
 from bough.gateway.control_plane import ControlUnavailable
@@ -33,10 +32,10 @@ def cache(control_plane: FakeControlPlane) -> ControlCache:
 
 @pytest.fixture(autouse=True)
 def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plane_module, "RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(control_plane_module, "CONTROL_RETRY_SECONDS", 0.2)
 
 
-def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+def advance_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     moment = clock.monotonic() + seconds
     monkeypatch.setattr(clock, "monotonic", lambda: moment)
 
@@ -49,7 +48,7 @@ async def test_an_answer_is_asked_for_once_while_it_is_fresh(
     assert len(control_plane.calls) == 1
     await cache.get_access(ONE, "bob")
     assert len(control_plane.calls) == 2
-    later(monkeypatch, FRESH_SECONDS + 0.1)
+    advance_clock(monkeypatch, FRESH_SECONDS + 0.1)
     await cache.get_access(ONE, "alice")
     assert len(control_plane.calls) == 3
 
@@ -59,7 +58,7 @@ async def test_while_control_is_away_an_old_answer_counts(
 ) -> None:
     known = await cache.get_access(ONE, "alice")
     control_plane.is_unavailable = True
-    later(monkeypatch, 3600)
+    advance_clock(monkeypatch, 3600)
     assert await cache.get_access(ONE, "alice") is known
     with pytest.raises(ControlUnavailable):
         await cache.get_access(ONE, "bob")
@@ -77,12 +76,12 @@ async def test_who_is_not_remembered_waits_for_control_to_come_back(
 
 async def test_what_one_worker_does_not_remember_another_may(control_plane: FakeControlPlane) -> None:
     with platform.temporary_folder() as folder:
-        siblings = [WorkerPeers(folder) for _ in range(3)]
-        workers = [ControlCache(control_plane, each) for each in siblings]
-        for each, worker in zip(siblings, workers, strict=True):
+        all_peers = [WorkerPeers(folder) for _ in range(3)]
+        workers = [ControlCache(control_plane, each) for each in all_peers]
+        for each, worker in zip(all_peers, workers, strict=True):
             await each.listen({"recall": worker.handle_recall})
         control_plane.access_reply = replace(
-            make_access("one", valid_until=clock.now()), allowed_networks=(ip_network("10.0.0.0/8"),)
+            make_access("one", valid_until=clock.now()), allowed_networks=("10.0.0.0/8",)
         )
         known = await workers[2].get_access(ONE, "alice")
         workers[2].put_address(ONE, ADDRESS)
@@ -91,26 +90,26 @@ async def test_what_one_worker_does_not_remember_another_may(control_plane: Fake
         assert workers[0].get_address(ONE) == ADDRESS
         with pytest.raises(ControlUnavailable):
             await workers[0].get_access(ONE, "bob")
-        for each in siblings:
+        for each in all_peers:
             each.close()
 
 
 async def test_nobody_is_remembered_as_long_and_pushes_out_nobody_else(
     control_plane: FakeControlPlane, cache: ControlCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembering_module, "_MOST", 10)
+    monkeypatch.setattr(cache_module, "_MAX_ENTRIES", 10)
     await cache.get_access(ONE, "alice")
     control_plane.access_reply = make_access(is_known=False)
     for number in range(50):
         await cache.get_access(ONE, f"nobody{number}")
-    asked = len(control_plane.calls)
+    call_count = len(control_plane.calls)
     for name in ("alice", "nobody49"):
         await cache.get_access(ONE, name)
-    assert len(control_plane.calls) == asked
-    later(monkeypatch, FRESH_SECONDS + 0.1)
+    assert len(control_plane.calls) == call_count
+    advance_clock(monkeypatch, FRESH_SECONDS + 0.1)
     for name in ("alice", "nobody49"):
         await cache.get_access(ONE, name)
-    assert len(control_plane.calls) == asked + 2
+    assert len(control_plane.calls) == call_count + 2
 
 
 async def test_a_role_that_is_gone_is_forgotten_also_for_the_time_when_control_is_away(
@@ -118,7 +117,7 @@ async def test_a_role_that_is_gone_is_forgotten_also_for_the_time_when_control_i
 ) -> None:
     await cache.get_access(ONE, "alice")
     control_plane.access_reply = make_access(is_known=False)
-    later(monkeypatch, FRESH_SECONDS + 0.1)
+    advance_clock(monkeypatch, FRESH_SECONDS + 0.1)
     await cache.get_access(ONE, "alice")
     control_plane.is_unavailable = True
     assert not (await cache.get_access(ONE, "alice")).is_known
@@ -137,7 +136,7 @@ async def test_control_can_have_answers_forgotten(control_plane: FakeControlPlan
 
 
 async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, cache: ControlCache) -> None:
-    monkeypatch.setattr(remembering_module, "_MOST", 10)
+    monkeypatch.setattr(cache_module, "_MAX_ENTRIES", 10)
     for number in range(50):
         cache.put_address(EndpointId(f"ep-{number}"), ADDRESS)
     assert sum(cache.get_address(EndpointId(f"ep-{number}")) is not None for number in range(50)) == 10
@@ -145,19 +144,19 @@ async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, cache: Control
 
 
 async def test_all_who_wait_share_one_wake(control_plane: FakeControlPlane, cache: ControlCache) -> None:
-    waking = ComputeWaker(control_plane, cache)
-    addresses = await asyncio.gather(*(waking.wake(ONE) for _ in range(100)), waking.wake(OTHER))
+    waker = ComputeWaker(control_plane, cache)
+    addresses = await asyncio.gather(*(waker.wake(ONE) for _ in range(100)), waker.wake(OTHER))
     assert set(addresses) == {ADDRESS}
     assert sorted(control_plane.calls) == [("wake", ONE), ("wake", OTHER)]
-    await waking.wake(ONE)
+    await waker.wake(ONE)
     assert len(control_plane.calls) == 3
 
 
 async def test_one_who_gives_up_does_not_take_the_wake_from_the_others(
     control_plane: FakeControlPlane, cache: ControlCache
 ) -> None:
-    waking = ComputeWaker(control_plane, cache)
-    first, second = asyncio.create_task(waking.wake(ONE)), asyncio.create_task(waking.wake(ONE))
+    waker = ComputeWaker(control_plane, cache)
+    first, second = asyncio.create_task(waker.wake(ONE)), asyncio.create_task(waker.wake(ONE))
     await asyncio.sleep(0)
     first.cancel()
     assert await second == ADDRESS
@@ -167,11 +166,11 @@ async def test_a_report_that_control_may_have_heard_is_repeated_with_its_number(
     control_plane: FakeControlPlane, cache: ControlCache
 ) -> None:
     activity = ActivityReporter(control_plane, cache)
-    with activity.track_connection(ONE) as tally:
-        tally.bytes_in += 10
+    with activity.track_connection(ONE) as counters:
+        counters.bytes_in += 10
         control_plane.loses_replies = True
         await activity.report()
-        tally.bytes_in += 5
+        counters.bytes_in += 5
         control_plane.loses_replies = False
         await activity.report()
         await activity.report()

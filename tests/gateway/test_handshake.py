@@ -1,4 +1,4 @@
-"""The front door, byte by byte and with a real client: encryption, versions, names, and strangers."""
+"""The handshake, byte by byte and with a real client: encryption, protocol versions and names."""
 
 import asyncio
 import ssl
@@ -22,15 +22,15 @@ async def test_a_client_comes_in_by_the_name_of_the_host(gateway: InProcessGatew
 
 @pytest.mark.parametrize("version", ["3.0", "3.2", "latest"])
 async def test_a_client_with_direct_tls_comes_in(gateway: InProcessGateway, version: str) -> None:
-    told = f"sslmode=require sslnegotiation=direct max_protocol_version={version} channel_binding=require"
-    assert await gateway.query_with_libpq(f"{BY_NAME} {told}") == "1"
+    options = f"sslmode=require sslnegotiation=direct max_protocol_version={version} channel_binding=require"
+    assert await gateway.query_with_libpq(f"{BY_NAME} {options}") == "1"
 
 
 async def test_verify_full_works_with_the_ca_file(gateway: InProcessGateway) -> None:
-    told = f"sslmode=verify-full sslrootcert={gateway.ca_file}"
-    assert await gateway.query_with_libpq(f"{BY_NAME} {told}") == "1"
+    options = f"sslmode=verify-full sslrootcert={gateway.ca_file}"
+    assert await gateway.query_with_libpq(f"{BY_NAME} {options}") == "1"
     with pytest.raises(psycopg.OperationalError, match="does not match host name"):
-        await gateway.query_with_libpq(f"host=elsewhere.test {CONNINFO} {told}")
+        await gateway.query_with_libpq(f"host=elsewhere.test {CONNINFO} {options}")
 
 
 async def test_the_pooled_host_leads_to_the_same_compute(gateway: InProcessGateway) -> None:
@@ -107,13 +107,16 @@ async def test_versions_are_negotiated(
     await wire.start_tls(alpn="postgresql")
     wire.send_startup(minor, **({extension: "on"} if extension else {}))
     if agreed is not None:
-        told = await wire.read_message()
+        negotiation = await wire.read_message()
         names = f"{extension}\0".encode() if extension else b""
         count = 1 if extension else 0
-        assert told == (messages.NEGOTIATE_PROTOCOL_VERSION, (3 << 16 | agreed).to_bytes(4) + count.to_bytes(4) + names)
+        assert negotiation == (
+            messages.NEGOTIATE_PROTOCOL_VERSION,
+            (3 << 16 | agreed).to_bytes(4) + count.to_bytes(4) + names,
+        )
     await wire.authenticate()
-    heard = await wire.read_until(messages.READY_FOR_QUERY)
-    key = next(message.body for message in heard if message.type == messages.BACKEND_KEY_DATA)
+    received = await wire.read_until(messages.READY_FOR_QUERY)
+    key = next(message.body for message in received if message.type == messages.BACKEND_KEY_DATA)
     assert len(key) - 4 == key_length
     wire.close()
 
@@ -121,8 +124,8 @@ async def test_versions_are_negotiated(
 async def test_a_protocol_we_do_not_speak_is_named(gateway: InProcessGateway) -> None:
     wire = await gateway.open_wire_client()
     wire.writer.write((8).to_bytes(4) + (2 << 16).to_bytes(4))
-    trouble = await wire.read_error()
-    assert (trouble.sqlstate, "3.0" in trouble.message) == ("0A000", True)
+    error = await wire.read_error()
+    assert (error.sqlstate, "3.0" in error.message) == ("0A000", True)
 
 
 @pytest.mark.parametrize(
@@ -141,12 +144,12 @@ async def test_garbage_ends_in_a_close_and_harms_nobody(gateway: InProcessGatewa
 
 
 async def test_bytes_pushed_in_before_tls_are_not_taken_for_the_clients(gateway: InProcessGateway) -> None:
-    """Somebody in between could have put them there."""
+    """A man in the middle could have sent them."""
     wire = await gateway.open_wire_client()
     wire.writer.write(SSL_REQUEST)
     wire.send_startup()
     assert await wire.reader.readexactly(1) == b"S"
-    with suppress(ConnectionError):  # the handshake fails, and nothing is answered to them
+    with suppress(ConnectionError):  # the handshake fails without a reply
         assert messages.AUTHENTICATION not in await wire.reader.read()
 
 

@@ -1,4 +1,4 @@
-"""Questions over HTTP on a socket: connections are kept, and one that was closed is not noticed."""
+"""The HTTP client of the control plane: it keeps connections, and retries on a closed one."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,32 +7,32 @@ from pathlib import Path
 
 import pytest
 
-from bough.gateway.http import ConnectionFailed, HttpResponse, UnixHttpClient
+from bough.gateway.control_client import ConnectionFailed, HttpResponse, UnixHttpClient
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 
-class Server:
-    """Answers each question with the next of these; None closes instead."""
+class StubServer:
+    """Answers each request with the next reply; None closes the connection instead."""
 
-    def __init__(self, *answers: bytes | None) -> None:
-        self.answers = list(answers)
+    def __init__(self, *replies: bytes | None) -> None:
+        self.replies = list(replies)
         self.connections = 0
         self.open: set[asyncio.Task[None]] = set()
 
-    def begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open.add(asyncio.create_task(self.serve(reader, writer)))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
-            while self.answers:
+            while self.replies:
                 head = await reader.readuntil(b"\r\n\r\n")
                 await reader.readexactly(int(head.lower().split(b"content-length:")[1].split()[0]))
-                answer = self.answers.pop(0)
-                if answer is None:
+                reply = self.replies.pop(0)
+                if reply is None:
                     break
-                writer.write(answer)
+                writer.write(reply)
         except asyncio.IncompleteReadError:
             pass
         writer.close()
@@ -40,9 +40,9 @@ class Server:
 
 
 @asynccontextmanager
-async def asking(folder: Path, server: Server) -> AsyncIterator[UnixHttpClient]:
+async def open_client(folder: Path, server: StubServer) -> AsyncIterator[UnixHttpClient]:
     path = folder / "s"
-    listening = await asyncio.start_unix_server(server.begin, path)
+    listening = await asyncio.start_unix_server(server.accept, path)
     asker = UnixHttpClient(path)
     yield asker
     await asker.close()
@@ -51,23 +51,23 @@ async def asking(folder: Path, server: Server) -> AsyncIterator[UnixHttpClient]:
 
 
 async def test_a_connection_is_kept_for_the_next_question(tmp_path: Path) -> None:
-    server = Server(OK, OK, OK, OK)
-    async with asking(tmp_path, server) as asker:
+    server = StubServer(OK, OK, OK, OK)
+    async with open_client(tmp_path, server) as asker:
         for _ in range(3):
             assert await asker.post("/x", {}, 5) == HttpResponse(200, {})
     assert server.connections == 1
 
 
 async def test_questions_at_once_have_connections_of_their_own(tmp_path: Path) -> None:
-    server = Server(*[OK] * 10)
-    async with asking(tmp_path, server) as asker:
+    server = StubServer(*[OK] * 10)
+    async with open_client(tmp_path, server) as asker:
         assert await asyncio.gather(*(asker.post("/x", {}, 5) for _ in range(5))) == [HttpResponse(200, {})] * 5
     assert server.connections == 5
 
 
 async def test_a_kept_connection_that_was_closed_meanwhile_is_not_noticed(tmp_path: Path) -> None:
-    server = Server(OK, None, OK, OK)
-    async with asking(tmp_path, server) as asker:
+    server = StubServer(OK, None, OK, OK)
+    async with open_client(tmp_path, server) as asker:
         await asker.post("/x", {}, 5)
         assert await asker.post("/x", {}, 5) == HttpResponse(200, {})
     assert server.connections == 2
@@ -75,13 +75,13 @@ async def test_a_kept_connection_that_was_closed_meanwhile_is_not_noticed(tmp_pa
 
 async def test_an_answer_may_come_in_pieces_and_say_no(tmp_path: Path) -> None:
     chunked = b'HTTP/1.1 423 Locked\r\ntransfer-encoding: chunked\r\n\r\n4\r\n{"a"\r\n3\r\n:1}\r\n0\r\n\r\n'
-    async with asking(tmp_path, Server(chunked)) as asker:
+    async with open_client(tmp_path, StubServer(chunked)) as asker:
         assert await asker.post("/x", {}, 5) == HttpResponse(423, {"a": 1})
 
 
-@pytest.mark.parametrize("answer", [None, b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{["])
-async def test_what_is_no_answer_is_gone(tmp_path: Path, answer: bytes | None) -> None:
-    async with asking(tmp_path, Server(answer)) as asker:
+@pytest.mark.parametrize("reply", [None, b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{["])
+async def test_what_is_no_answer_is_gone(tmp_path: Path, reply: bytes | None) -> None:
+    async with open_client(tmp_path, StubServer(reply)) as asker:
         with pytest.raises(ConnectionFailed):
             await asker.post("/x", {}, 5)
 
@@ -92,6 +92,6 @@ async def test_nobody_there_is_gone(tmp_path: Path) -> None:
 
 
 async def test_no_answer_in_time_is_gone(tmp_path: Path) -> None:
-    async with asking(tmp_path, Server(b"", OK)) as asker:
+    async with open_client(tmp_path, StubServer(b"", OK)) as asker:
         with pytest.raises(ConnectionFailed):
             await asker.post("/x", {}, 0.05)

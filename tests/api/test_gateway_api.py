@@ -1,4 +1,4 @@
-"""The gateway API: responses and errors."""
+"""The internal API for the gateway: replies, rejected requests, and an error body for every failure."""
 
 import json
 import uuid
@@ -24,20 +24,20 @@ async def control_plane(api_app: ApiApp) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-async def ask(plane: httpx2.AsyncClient, question: str, body: Any, status: int = 200) -> Json:
+async def post(control_plane: httpx2.AsyncClient, name: str, body: Any, status: int = 200) -> Json:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    response = await plane.post(f"/{question}", content=content)
+    response = await control_plane.post(f"/{name}", content=content)
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/json"
-    result: Json = response.json()
-    return result
+    reply: Json = response.json()
+    return reply
 
 
 async def test_access_has_one_shape(control_plane: httpx2.AsyncClient, caller: Caller) -> None:
     created = await caller.create_project()
     endpoint = created["endpoints"][0]["id"]
-    known = await ask(control_plane, "access", {"endpoint": endpoint, "role": "neondb_owner"})
-    unknown = await ask(control_plane, "access", {"endpoint": "ep-none", "role": "x"})
+    known = await post(control_plane, "access", {"endpoint": endpoint, "role": "neondb_owner"})
+    unknown = await post(control_plane, "access", {"endpoint": "ep-none", "role": "x"})
     shape = {"verifier", "is_known", "valid_until", "networks", "refusal", "pool", "closed", "read_only_hint"}
     assert known.keys() == unknown.keys() == shape
     assert (known["is_known"], unknown["is_known"]) == (True, False)
@@ -49,8 +49,8 @@ async def test_access_has_one_shape(control_plane: httpx2.AsyncClient, caller: C
 async def test_access_tells_how_the_endpoint_pools(control_plane: httpx2.AsyncClient, caller: Caller) -> None:
     requested = {"default_pool_size": "7", "query_wait_timeout": "1.5"}
     created = await caller.create_project(default_endpoint_settings={"pgbouncer_settings": requested})
-    known = await ask(control_plane, "access", {"endpoint": created["endpoints"][0]["id"], "role": "neondb_owner"})
-    unknown = await ask(control_plane, "access", {"endpoint": "ep-none", "role": "x"})
+    known = await post(control_plane, "access", {"endpoint": created["endpoints"][0]["id"], "role": "neondb_owner"})
+    unknown = await post(control_plane, "access", {"endpoint": "ep-none", "role": "x"})
     assert unknown["pool"] == {
         "servers": 100,
         "servers_per_pool": 100,
@@ -67,14 +67,14 @@ async def test_access_tells_how_the_endpoint_pools(control_plane: httpx2.AsyncCl
 
 async def test_any_name_may_be_asked_for(control_plane: httpx2.AsyncClient) -> None:
     for word in ("", "EP-UPPER", "ünï", "'; drop table roles; --", "x" * 1000):
-        response = await ask(control_plane, "access", {"endpoint": word, "role": word})
-        assert not response["is_known"]
+        access = await post(control_plane, "access", {"endpoint": word, "role": word})
+        assert not access["is_known"]
 
 
 async def test_a_wake_of_nothing_is_not_found(control_plane: httpx2.AsyncClient) -> None:
-    refused = await ask(control_plane, "wake", {"endpoint": str(EndpointId.new())}, 404)
-    assert refused.keys() == {"kind", "message"}
-    assert refused["kind"] == "not_found"
+    rejected = await post(control_plane, "wake", {"endpoint": str(EndpointId.new())}, 404)
+    assert rejected.keys() == {"kind", "message"}
+    assert rejected["kind"] == "not_found"
 
 
 async def test_a_report_is_counted_and_answered(control_plane: httpx2.AsyncClient, caller: Caller) -> None:
@@ -88,7 +88,7 @@ async def test_a_report_is_counted_and_answered(control_plane: httpx2.AsyncClien
     }
     for _ in range(2):
         report = {"worker": "6f1a2b3c-0000-4000-8000-000000000001", "sequence": 1, "endpoints": [used]}
-        assert await ask(control_plane, "report", report) == {"drop": []}
+        assert await post(control_plane, "report", report) == {"drop": []}
     shown = await caller.get_project(created["project"]["id"])
     assert shown["data_transfer_bytes"] == 2**40
     assert shown["compute_last_active_at"]
@@ -97,15 +97,17 @@ async def test_a_report_is_counted_and_answered(control_plane: httpx2.AsyncClien
 async def test_a_report_may_tell_of_pools(control_plane: httpx2.AsyncClient, api_app: ApiApp) -> None:
     endpoint, worker = EndpointId.new(), str(uuid.uuid4())
 
-    async def tell(sequence: int, **used: Any) -> None:
-        report = {"worker": worker, "sequence": sequence, "endpoints": [{"endpoint": endpoint, **used}]}
-        assert "drop" in await ask(control_plane, "report", report)
+    async def report(sequence: int, **fields: Any) -> None:
+        body = {"worker": worker, "sequence": sequence, "endpoints": [{"endpoint": endpoint, **fields}]}
+        assert "drop" in await post(control_plane, "report", body)
 
-    await tell(1, pool={"clients_active": 1, "clients_waiting": 2, "waits": 3, "waited_seconds": 0.5, "newer": "word"})
+    await report(
+        1, pool={"clients_active": 1, "clients_waiting": 2, "waits": 3, "waited_seconds": 0.5, "newer": "word"}
+    )
     assert api_app.services.activity.pools[endpoint] == PoolStats(clients_active=1, clients_waiting=2)
-    await tell(2, pool={"clients_idle": 4, "servers_active": 5, "servers_idle": 6})
+    await report(2, pool={"clients_idle": 4, "servers_active": 5, "servers_idle": 6})
     assert api_app.services.activity.pools[endpoint] == PoolStats(clients_idle=4, servers_active=5, servers_idle=6)
-    await tell(3, pool=None)
+    await report(3, pool=None)
     assert endpoint not in api_app.services.activity.pools
 
 
@@ -130,18 +132,18 @@ async def test_what_is_malformed_is_refused_with_a_sentence(control_plane: httpx
         ("report", {"worker": "w", "sequence": 1, "endpoints": [{"endpoint": "e", "pool": {"waited_seconds": -1}}]}),
         ("report", b'{"worker":"w","sequence":1,"endpoints":[{"endpoint":"e","pool":{"waited_seconds":1e999}}]}'),
     ]
-    for question, body in bad:
-        refused = await ask(control_plane, question, body, 400)
-        assert refused["kind"] == "invalid"
-        assert refused["message"].startswith("The question is not valid: ")
+    for name, body in bad:
+        rejected = await post(control_plane, name, body, 400)
+        assert rejected["kind"] == "invalid"
+        assert rejected["message"].startswith("The request is not valid: ")
 
 
 async def test_there_are_only_these_questions(control_plane: httpx2.AsyncClient) -> None:
     assert (await control_plane.get("/access")).status_code == 404
-    assert (await ask(control_plane, "other", {}, 404))["kind"] == "not_found"
+    assert (await post(control_plane, "other", {}, 404))["kind"] == "not_found"
     assert (await control_plane.post("http://plane/plane/v2/access")).status_code == 404
 
 
 async def test_a_body_without_end_is_not_kept(control_plane: httpx2.AsyncClient) -> None:
-    refused = await ask(control_plane, "report", b" " * (17 * 1024 * 1024), 400)
-    assert "over" in refused["message"]
+    rejected = await post(control_plane, "report", b" " * (17 * 1024 * 1024), 400)
+    assert "over" in rejected["message"]

@@ -1,4 +1,4 @@
-"""What statements do to their session: as drivers, frameworks and people write them."""
+"""The effects of statements on their session, as drivers, frameworks and people write them."""
 
 import pytest
 
@@ -18,43 +18,43 @@ DIRTIES = SessionEffects(leaves_state=True)
 PREPARES = SessionEffects(leaves_state=True, prepares_by_sql=True)
 
 
-def seen(text: str, alone: bool = True) -> SessionEffects:
-    return find_session_effects(text.encode(), is_transaction=alone)
+def effects_of(text: str, is_transaction: bool = True) -> SessionEffects:
+    return find_session_effects(text.encode(), is_transaction=is_transaction)
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-@pytest.mark.parametrize("alone", [True, False])
-def test_nearly_everything_is_plain(text: str, alone: bool) -> None:
-    assert seen(text, alone) is NO_EFFECTS
+@pytest.mark.parametrize("is_transaction", [True, False])
+def test_nearly_everything_is_plain(text: str, is_transaction: bool) -> None:
+    assert effects_of(text, is_transaction) is NO_EFFECTS
 
 
 @pytest.mark.parametrize("text", SETTINGS)
-@pytest.mark.parametrize("alone", [True, False])
-def test_settings_are_touched(text: str, alone: bool) -> None:
-    found = seen(text, alone)
+@pytest.mark.parametrize("is_transaction", [True, False])
+def test_settings_are_touched(text: str, is_transaction: bool) -> None:
+    found = effects_of(text, is_transaction)
     assert found == SessionEffects(changes_settings=True, custom_settings=found.custom_settings)
 
 
 @pytest.mark.parametrize(("count", "text"), TRANSACTION_LOCAL)
 def test_local_sets_are_counted(count: int, text: str) -> None:
-    assert seen(text) == SessionEffects(local_sets=count)
+    assert effects_of(text) == SessionEffects(local_sets=count)
 
 
-@pytest.mark.parametrize(("refusal", "text"), REJECTED)
-@pytest.mark.parametrize("alone", [True, False])
-def test_what_never_works(refusal: StatementRejection, text: str, alone: bool) -> None:
-    assert seen(text, alone) == SessionEffects(refusal)
-    assert seen(f"begin; {text}; commit", alone) == SessionEffects(refusal)
+@pytest.mark.parametrize(("rejection", "text"), REJECTED)
+@pytest.mark.parametrize("is_transaction", [True, False])
+def test_what_never_works(rejection: StatementRejection, text: str, is_transaction: bool) -> None:
+    assert effects_of(text, is_transaction) == SessionEffects(rejection)
+    assert effects_of(f"begin; {text}; commit", is_transaction) == SessionEffects(rejection)
 
 
-@pytest.mark.parametrize(("refusal", "text"), SESSION_BOUND)
-def test_what_works_until_the_transaction_ends(refusal: StatementRejection, text: str) -> None:
-    left = PREPARES if refusal is SQL_PREPARE else DIRTIES
-    assert seen(text) == SessionEffects(refusal)
-    assert seen(text + ";") == SessionEffects(refusal)
-    assert seen(text, alone=False) == left
-    assert seen(f"begin; {text}; commit") == left
-    assert seen(f"{text}; select 1") == left
+@pytest.mark.parametrize(("rejection", "text"), SESSION_BOUND)
+def test_what_works_until_the_transaction_ends(rejection: StatementRejection, text: str) -> None:
+    left = PREPARES if rejection is SQL_PREPARE else DIRTIES
+    assert effects_of(text) == SessionEffects(rejection)
+    assert effects_of(text + ";") == SessionEffects(rejection)
+    assert effects_of(text, is_transaction=False) == left
+    assert effects_of(f"begin; {text}; commit") == left
+    assert effects_of(f"{text}; select 1") == left
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_works_until_the_transaction_ends(refusal: StatementRejection, text
     ],
 )
 def test_what_drops_itself_is_let_through(text: str) -> None:
-    assert seen(text) == seen(text, alone=False) == DIRTIES
+    assert effects_of(text) == effects_of(text, is_transaction=False) == DIRTIES
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_what_drops_itself_is_let_through(text: str) -> None:
     ],
 )
 def test_what_no_cleaning_helps_against(text: str) -> None:
-    assert seen(text) == SessionEffects(prevents_reuse=True)
+    assert effects_of(text) == SessionEffects(prevents_reuse=True)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_what_no_cleaning_helps_against(text: str) -> None:
     ],
 )  # fmt: skip
 def test_one_text_may_do_several_things(text: str, found: SessionEffects) -> None:
-    assert seen(text) == found
+    assert effects_of(text) == found
 
 
 def test_one_statement_may_do_several_things() -> None:
     text = "create temp table t as select set_config('work_mem', '64', false)"
-    assert seen(text, alone=False) == SessionEffects(changes_settings=True, leaves_state=True)
+    assert effects_of(text, is_transaction=False) == SessionEffects(changes_settings=True, leaves_state=True)
 
 
 NAMES = [
@@ -127,7 +127,7 @@ NAMES = [
 
 @pytest.mark.parametrize(("text", "name"), NAMES)
 def test_statements_are_forgotten_by_the_name_postgres_knows(session: PgSession, text: str, name: bytes) -> None:
-    assert seen(text) == SessionEffects(deallocates=(name,))
+    assert effects_of(text) == SessionEffects(deallocates=(name,))
     session.prepare(name)
     assert session.run(text.encode()) == ["DEALLOCATE"]
 
@@ -136,7 +136,7 @@ def test_statements_are_forgotten_by_the_name_postgres_knows(session: PgSession,
     "text", ["deallocate", "deallocate 'a'", "deallocate a, b", 'deallocate U&"a"', "deallocate 1"]
 )
 def test_what_names_no_statement(text: str) -> None:
-    assert seen(text) is NO_EFFECTS
+    assert effects_of(text) is NO_EFFECTS
 
 
 CUSTOM = [
@@ -155,18 +155,18 @@ CUSTOM = [
 
 @pytest.mark.parametrize(("text", "names"), CUSTOM)
 def test_settings_of_ones_own_are_told_by_name(session: PgSession, text: str, names: list[bytes]) -> None:
-    """Postgres does not list them, so whoever wants to carry them along must know their names."""
-    assert [*seen(text).custom_settings] == names
+    """Postgres does not list them, so their names must be known to restore them."""
+    assert [*effects_of(text).custom_settings] == names
     session.run(text.encode())
     assert session.query(b"select 1 from pg_settings where name ~ '[.](tenant|c|x|y)'") == []
     assert all(session.query(b"select current_setting('%s')" % name) == [(b"x",)] for name in names)
 
 
 def test_reset_names_them_too() -> None:
-    assert seen("reset app.tenant").custom_settings == (b"app.tenant",)
+    assert effects_of("reset app.tenant").custom_settings == (b"app.tenant",)
 
 
-# A transaction's own settings are listed for the session as well, though they end with it.
+# Settings of the transaction are listed for the session too, though they end with it.
 KEPT = b"""
     select name, setting from pg_settings where source = 'session' and name !~ '^transaction_'
     union all values ('role', current_user::text)
@@ -176,16 +176,16 @@ KEPT = b"""
 
 @pytest.mark.parametrize("text", [*SETTINGS, *HARMLESS, *(text for _, text in TRANSACTION_LOCAL)])
 def test_settings_that_postgres_keeps_were_seen_coming(session: PgSession, text: str) -> None:
-    """Not the other way round: to set what is set already is to touch it, too."""
+    """Not the other way round: setting the current value again counts as a change too."""
     before = session.query(KEPT)
     tags = session.run(text.encode())
     session.run(b"rollback")
-    found = seen(text)
+    found = effects_of(text)
     hidden = text.startswith("DO ")
     assert found.changes_settings or hidden or session.query(KEPT) == before
     assert found.changes_settings or tags.count("SET") <= found.local_sets
 
 
 def test_refusals_are_of_every_kind() -> None:
-    told = {refusal for refusal, _ in (*REJECTED, *SESSION_BOUND)}
-    assert told == {LISTEN, TEMPORARY_OBJECT, SQL_PREPARE, CURSOR_WITH_HOLD, *SESSION_LOCKS.values()}
+    reported = {rejection for rejection, _ in (*REJECTED, *SESSION_BOUND)}
+    assert reported == {LISTEN, TEMPORARY_OBJECT, SQL_PREPARE, CURSOR_WITH_HOLD, *SESSION_LOCKS.values()}

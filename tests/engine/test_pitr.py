@@ -1,4 +1,4 @@
-"""Going back to a point of a volume's life: from bases, over timelines, and while it is written."""
+"""Point-in-time recovery: from bases, across timelines, and while the parent is written to."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ from engine.point_in_time import (
 )
 from support.engine_home import VERIFIER, Compute, EngineHome, make_branch_spec
 
-BREATH = 0.2  # seconds: what is archived takes memory here, and all of it is replayed again and again
+PAUSE_SECONDS = 0.2  # archived WAL takes memory here, and every recovery replays all of it
 
 
 async def test_before_at_and_after_bases(home: EngineHome) -> None:
@@ -63,14 +63,14 @@ async def test_what_is_in_it_is_known_without_another_start_until_something_chan
     marks = await insert_numbers(compute, 1)
     child, _ = await create_branch_at(compute, marks[0].points[0])
     branch, end = make_branch_spec(child.spec), await home.engine.read_wal_end(child.spec.volume_id)
-    before_it = await home.engine.read_branch_contents(branch)
+    before = await home.engine.read_branch_contents(branch)
     assert await home.engine.read_wal_end(child.spec.volume_id) == end, "no server ran"
-    assert before_it == await home.engine.read_branch_contents(branch)
+    assert before == await home.engine.read_branch_contents(branch)
     other, _ = await create_branch_at(compute, marks[0].points[0])
     branch = make_branch_spec(other.spec)
     await home.engine.apply_change(branch, CreateRole(name="later", verifier=VERIFIER))
-    now = {role.name for role in (await home.engine.read_branch_contents(branch)).roles}
-    assert now == {"later", *(role.name for role in before_it.roles)}
+    roles = {role.name for role in (await home.engine.read_branch_contents(branch)).roles}
+    assert roles == {"later", *(role.name for role in before.roles)}
 
 
 async def test_a_commit_is_in_at_its_end_and_not_a_byte_before(home: EngineHome) -> None:
@@ -78,11 +78,11 @@ async def test_a_commit_is_in_at_its_end_and_not_a_byte_before(home: EngineHome)
     async with compute.connect() as db:
         await db.execute("create table numbers (n int)")
         await db.execute("insert into numbers values (1)")
-        begins = await db.fetchval("select pg_current_wal_insert_lsn()::text")
+        before = await db.fetchval("select pg_current_wal_insert_lsn()::text")
         await db.execute("insert into numbers values (2)")
-        ends = await db.fetchval("select pg_current_wal_insert_lsn()::text")
-    assert await read_numbers_at(compute, Point(lsn=ends)) == [1, 2]
-    assert await read_numbers_at(compute, Point(lsn=begins)) == [1]
+        after = await db.fetchval("select pg_current_wal_insert_lsn()::text")
+    assert await read_numbers_at(compute, Point(lsn=after)) == [1, 2]
+    assert await read_numbers_at(compute, Point(lsn=before)) == [1]
 
 
 async def test_of_one_whose_volume_is_gone(home: EngineHome) -> None:
@@ -98,7 +98,7 @@ async def test_of_one_whose_volume_is_gone(home: EngineHome) -> None:
     assert await read_numbers_at(compute, Point(at=clock.now())) == [1, 2, 3]
     assert await child.start() is Readiness.READY
     own = await insert_numbers(child, 2)
-    assert await read_numbers_at(child, own[0].points[0]) == [1, 2, 3, 4], "it stands on the one that is gone"
+    assert await read_numbers_at(child, own[0].points[0]) == [1, 2, 3, 4], "it depends on the retired volume"
 
 
 async def test_of_one_that_stands_still(home: EngineHome) -> None:
@@ -106,9 +106,9 @@ async def test_of_one_that_stands_still(home: EngineHome) -> None:
     marks = await insert_numbers(compute, 3)
     assert await compute.start(is_read_only=True) is Readiness.READY
     for point in (*marks[1].points, Point(at=clock.now())):
-        own, _ = await create_branch_at(compute, point)
-        assert await own.start(is_read_only=False) is Readiness.READY
-        assert await read_numbers(own) == ([1, 2] if point in marks[1].points else [1, 2, 3])
+        branch, _ = await create_branch_at(compute, point)
+        assert await branch.start(is_read_only=False) is Readiness.READY
+        assert await read_numbers(branch) == ([1, 2] if point in marks[1].points else [1, 2, 3])
 
 
 async def test_of_a_child_of_a_child_none_of_which_has_a_base(home: EngineHome) -> None:
@@ -124,18 +124,18 @@ async def test_of_a_child_of_a_child_none_of_which_has_a_base(home: EngineHome) 
     assert not isinstance(get_recovery_start(grandchild, HEAD), Base)
     for point in marks[0].points:
         assert await read_numbers_at(grandchild, point) == [1, 2, 3]
-    of_a_killed = await back_of_a_killed(home, grandchild)
-    own = await insert_numbers(of_a_killed, 2)
-    assert await read_numbers_at(of_a_killed, own[0].points[1]) == [1, 2, 3, 4, 5]
+    child_of_killed = await start_child_of_killed(home, grandchild)
+    own = await insert_numbers(child_of_killed, 2)
+    assert await read_numbers_at(child_of_killed, own[0].points[1]) == [1, 2, 3, 4, 5]
 
 
-async def back_of_a_killed(home: EngineHome, parent: Compute) -> Compute:
+async def start_child_of_killed(home: EngineHome, parent: Compute) -> Compute:
     await parent.kill()
     return await start_branch_at(parent, HEAD)
 
 
 async def test_of_a_child_of_one_that_was_restored(home: EngineHome) -> None:
-    """The child has no file that says where its timeline begins; its parent has, even when it is gone."""
+    """The child has no history file of its timeline; its parent has one, even when it is retired."""
     compute = await home.create_compute()
     marks = await insert_numbers(compute, 2)
     restored = await start_branch_at(compute, marks[0].points[0])
@@ -183,39 +183,39 @@ async def test_a_prepared_transaction_is_there_still(home: EngineHome) -> None:
 
 
 @asynccontextmanager
-async def writing(compute: Compute) -> AsyncIterator[list[CommitMark]]:
-    """Rows that come all the time, and so much WAL that segments are archived and used again."""
+async def write_continuously(compute: Compute) -> AsyncIterator[list[CommitMark]]:
+    """Insert rows all the time, and write so much WAL that segments are archived and recycled."""
     marks: list[CommitMark] = []
-    over = asyncio.Event()
+    is_done = asyncio.Event()
 
-    async def write_on() -> None:
+    async def insert_rows() -> None:
         async with compute.connect() as db:
             await db.execute("create table numbers (n int primary key)")
-            while not over.is_set():
+            while not is_done.is_set():
                 marks.append(await insert_number(db))
 
-    async def fill_on() -> None:
-        while not over.is_set():
+    async def write_wal() -> None:
+        while not is_done.is_set():
             await write_filler_wal(compute, 2)
-            await asyncio.sleep(BREATH)
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(write_on())
-        tasks.create_task(fill_on())
+        tasks.create_task(insert_rows())
+        tasks.create_task(write_wal())
         try:
             yield marks
         finally:
-            over.set()
+            is_done.set()
 
 
 async def test_while_it_is_written(home: EngineHome, is_long_run: bool) -> None:
     compute = await home.create_branch()
     settings = {**compute.spec.settings, "checkpoint_timeout": "30s", "max_wal_size": "8MB"}
     assert await compute.start(settings=settings) is Readiness.READY
-    dice = random.Random(20261117)
-    async with writing(compute) as marks:
+    rng = random.Random(20261117)
+    async with write_continuously(compute) as marks:
         for number in range(20 if is_long_run else 4):
-            while len(marks) < 10 * (number + 1):  # noqa: ASYNC110 - of ours alone
+            while len(marks) < 10 * (number + 1):  # noqa: ASYNC110 - a list of this test
                 await asyncio.sleep(0.02)
-            mark = dice.choice(marks[-10:])
-            assert await read_numbers_at(compute, dice.choice(mark.points)) == numbers_up_to(mark)
+            mark = rng.choice(marks[-10:])
+            assert await read_numbers_at(compute, rng.choice(mark.points)) == numbers_up_to(mark)

@@ -1,4 +1,4 @@
-"""Refusals make Postgres fail, and say why in our words."""
+"""Rejections make Postgres fail, and the client gets the gateway's error."""
 
 import pytest
 
@@ -24,11 +24,13 @@ SESSIONS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ALL)
+@pytest.mark.parametrize("rejection", ALL)
 @pytest.mark.parametrize("before", SESSIONS)
-def test_postgres_cannot_parse_it_whatever_is_set(session: PgSession, refusal: StatementRejection, before: str) -> None:
+def test_postgres_cannot_parse_it_whatever_is_set(
+    session: PgSession, rejection: StatementRejection, before: str
+) -> None:
     session.run(before.encode())
-    code, message, _ = session.run_failing(refusal.failing_sql())
+    code, message, _ = session.run_failing(rejection.failing_sql())
     assert code == rejections.SYNTAX_ERROR
     assert rejections.SYNTAX_ERROR_TOKEN.decode() in message
 
@@ -41,21 +43,26 @@ def test_an_open_transaction_is_aborted(session: PgSession) -> None:
     assert session.run(b"select 1") == ["SELECT 1"]
 
 
-@pytest.mark.parametrize("refusal", ALL)
-def test_the_client_reads_our_words(refusal: StatementRejection) -> None:
-    told = messages.parse_error_response(refusal.encode_error()[5:])
-    assert (told.severity, told.sqlstate, told.message, told.hint) == ("ERROR", "0A000", refusal.message, refusal.hint)
+@pytest.mark.parametrize("rejection", ALL)
+def test_the_client_reads_our_words(rejection: StatementRejection) -> None:
+    reported = messages.parse_error_response(rejection.encode_error()[5:])
+    assert (reported.severity, reported.sqlstate, reported.message, reported.hint) == (
+        "ERROR",
+        "0A000",
+        rejection.message,
+        rejection.hint,
+    )
 
 
-@pytest.mark.parametrize("refusal", ALL)
-def test_the_words_say_what_to_do(refusal: StatementRejection) -> None:
-    assert "pooled host" in refusal.message
-    assert "the direct host: the same one without -pooler" in refusal.hint
-    assert (refusal.message + refusal.hint).isascii()  # clients may speak any encoding
+@pytest.mark.parametrize("rejection", ALL)
+def test_the_words_say_what_to_do(rejection: StatementRejection) -> None:
+    assert "pooled host" in rejection.message
+    assert "the direct host: the same name without -pooler" in rejection.hint
+    assert (rejection.message + rejection.hint).isascii()  # clients may use any encoding
 
 
 def test_locks_name_what_works_instead() -> None:
-    hints = {function: refusal.hint.split()[1] for function, refusal in rejections.SESSION_LOCKS.items()}
+    hints = {function: rejection.hint.split()[1] for function, rejection in rejections.SESSION_LOCKS.items()}
     assert hints == {
         "pg_advisory_lock": "pg_advisory_xact_lock",
         "pg_advisory_lock_shared": "pg_advisory_xact_lock_shared",

@@ -1,0 +1,77 @@
+"""Reads and changes the history of a home's volumes directly, as the engine's own parts do."""
+
+from pathlib import Path
+
+from bough.engine.local.engine import LocalEngine
+from bough.engine.local.history import retirement
+from bough.engine.local.history.ancestry import Ancestry, LineageReader
+from bough.engine.local.history.bases import Base, Bases
+from bough.engine.local.history.wal_archives import WalArchives
+from bough.engine.local.volumes.folder import VolumeRecord
+from bough.ids import VolumeId
+from bough.postgres import wal
+from support.engine_home import Compute
+
+
+def wal_archives(engine: LocalEngine) -> WalArchives:
+    return WalArchives(engine._volumes)
+
+
+def archive_folder(compute: Compute) -> Path:
+    return wal_archives(compute.home.engine).folder(compute.spec.volume_id)
+
+
+def list_archived_wal(compute: Compute) -> set[str]:
+    """Return the names of archived segments and timeline history files."""
+    return wal_archives(compute.home.engine).list_wal_files(compute.spec.volume_id)
+
+
+def list_archived_segments(compute: Compute) -> list[str]:
+    return sorted(filter(wal.is_segment, list_archived_wal(compute)))
+
+
+def list_unarchived(compute: Compute) -> list[str]:
+    """Return the names of WAL files that wait to be archived."""
+    engine = compute.home.engine
+    return wal_archives(engine).list_unarchived_names(engine._volumes.folder(compute.spec.volume_id))
+
+
+def read_volume_record(compute: Compute) -> VolumeRecord:
+    record = wal_archives(compute.home.engine).read_record(compute.spec.volume_id)
+    assert record is not None
+    return record
+
+
+def list_bases(compute: Compute) -> list[Base]:
+    return _bases(compute.home.engine).list_bases(compute.spec.volume_id)
+
+
+async def take_base(compute: Compute) -> Base | None:
+    """Take a base, as the engine does when one is due."""
+    engine, record = compute.home.engine, read_volume_record(compute)
+    install = await engine._install_catalog.require_install(record.install)
+    return await _bases(engine).take(compute.spec.volume_id, record, install)
+
+
+def hide_base(engine: LocalEngine, base: Base) -> None:
+    _bases(engine).hide(base)
+
+
+def read_ancestry(compute: Compute) -> Ancestry:
+    engine = compute.home.engine
+    reader = LineageReader(wal_archives(engine), _bases(engine), engine._templates)
+    return reader.read(compute.spec.volume_id)
+
+
+def archive_remaining_wal(engine: LocalEngine, volume: VolumeId) -> None:
+    """Do the first step of retiring a volume."""
+    retirement.archive_remaining_wal(engine._volumes, wal_archives(engine), volume)
+
+
+def write_retired_record(engine: LocalEngine, volume: VolumeId, record: VolumeRecord) -> None:
+    """Do the second step of retiring a volume."""
+    wal_archives(engine).write_retired_record(volume, record)
+
+
+def _bases(engine: LocalEngine) -> Bases:
+    return Bases(engine._volumes, engine._branch_volumes, engine._running, engine._project_users)
