@@ -1,4 +1,4 @@
-"""Metrics of computes for Prometheus, with real computes."""
+"""Figures of each compute for Prometheus, read off real ones."""
 
 import subprocess
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ Figures = dict[str, dict[tuple[str, ...], float]]
 
 
 async def figures(app: ApiApp) -> Figures:
-    """Maps metric names to label values (sorted by label name) to samples."""
+    """Name → values of its labels, in the order of their names → figure."""
     async with app.client(load_metrics_token(app.settings)) as client:
         response = await client.get("http://bough/metrics")
     found: Figures = {}
@@ -49,14 +49,14 @@ async def measure(app: ApiApp) -> None:
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def running_api_app() -> AsyncIterator[ApiApp]:
-    """A separate platform, because its operations run and its computes start."""
+    """A platform of its own, for its work is done here and its computes run."""
     async with fronts.open_api_app() as created:
         yield created
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def endpoint(running_api_app: ApiApp) -> EndpointId:
-    """Waits for a running compute with measurements."""
+    """One that runs and was measured."""
     created = await (await create_caller(running_api_app)).create_project()
     await running_api_app.platform.run_operations()
     await measure(running_api_app)
@@ -67,7 +67,7 @@ async def test_a_running_compute_has_its_state_memory_time_and_start(
     running_api_app: ApiApp, endpoint: EndpointId
 ) -> None:
     async with running_api_app.platform.connect(endpoint, "neondb_owner", "neondb") as client:
-        await client.fetchval("select count(*) from generate_series(1, 3000000)")  # uses measurable CPU time
+        await client.fetchval("select count(*) from generate_series(1, 3000000)")  # else it may have taken no time
     await measure(running_api_app)
     seen = await figures(running_api_app)
     assert seen["bough_compute_state"][endpoint, "active"] == 1
@@ -206,7 +206,7 @@ def _unmount(place: Path) -> None:
 
 
 def _mount_again(platform: Platform) -> None:
-    """The cleanup at the end looks for computes there."""
+    """What runs at the end looks for computes there."""
     image = Image.load(platform.settings.home)
     assert image is not None
     image.ensure_mounted()
