@@ -1,12 +1,12 @@
 """Converts the OpenAPI 3.1 document of the framework to OpenAPI 3.0.
 
-The relevant difference is in JSON Schema. Each API writes its document to a file in `openapi/`; with `--check` the
-command fails when the file is stale.
+The relevant differences are in JSON Schema. Each API has its document in `openapi/`, and `--check` fails if it is out
+of date.
 """
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,24 @@ def build_document(routes: Sequence[BaseRoute], *, title: str, version: str, des
     for path in document["paths"].values():
         for operation in path.values():
             operation["operationId"] = _camel(operation["operationId"].split("_api_v")[0])
-            operation["responses"].pop("422", None)  # invalid requests get status 400
+            operation["responses"].pop("422", None)  # invalid requests get a 400
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
     document = _downgrade_schema(document)
     for schema in document["components"]["schemas"].values():
         _drop_nullable_required(schema)
     return document
+
+
+def rename_schemas(document: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Renames components and the references to them."""
+    text = json.dumps(document)
+    for name, published in names.items():
+        text = text.replace(f'"#/components/schemas/{name}"', f'"#/components/schemas/{published}"')
+    renamed: dict[str, Any] = json.loads(text)
+    schemas = renamed["components"]["schemas"]
+    renamed["components"]["schemas"] = {names.get(name, name): schema for name, schema in schemas.items()}
+    return renamed
 
 
 def render_json(document: dict[str, Any]) -> str:
@@ -45,7 +56,7 @@ def write_or_check(generated: str, committed: Path, module: str, arguments: Sequ
         return 0
     if committed.exists() and committed.read_text() == generated:
         return 0
-    print(f"{committed} is stale. Regenerate it: .venv/bin/python -m {module}", file=sys.stderr)
+    print(f"{committed} is out of date. Update it with: .venv/bin/python -m {module}", file=sys.stderr)
     return 1
 
 
@@ -55,7 +66,7 @@ def _camel(snake: str) -> str:
 
 
 def _downgrade_schema(node: Any) -> Any:
-    """Convert a JSON Schema 2020-12 to a schema of OpenAPI 3.0."""
+    """Converts a JSON Schema of draft 2020-12 to the dialect of OpenAPI 3.0."""
     if isinstance(node, list):
         return [_downgrade_schema(each) for each in node]
     if not isinstance(node, dict):
@@ -79,7 +90,7 @@ def _downgrade_schema(node: Any) -> Any:
 
 
 def _drop_nullable_required(schema: dict[str, Any]) -> None:
-    """Fields without a value are omitted from responses, so they cannot be required."""
+    """Fields without a value are omitted from responses, so they are not required."""
     properties = schema.get("properties", {})
     required = [name for name in schema.pop("required", []) if not properties[name].get("nullable")]
     if required:
@@ -87,5 +98,5 @@ def _drop_nullable_required(schema: dict[str, Any]) -> None:
 
 
 def _wrap_reference(schema: dict[str, Any]) -> dict[str, Any]:
-    """OpenAPI 3.0 ignores the siblings of a reference, so it is wrapped in allOf."""
+    """OpenAPI 3.0 ignores the siblings of a reference, so the reference is wrapped in an allOf."""
     return {"allOf": [schema]} if "$ref" in schema else schema

@@ -1,4 +1,4 @@
-"""One platform for all tests of the API in this process, and an account of one's own for each test."""
+"""Fixtures: one platform for all API tests of this process, and a new account for each test."""
 
 import io
 import sys
@@ -26,24 +26,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def api_app(request: pytest.FixtureRequest) -> AsyncIterator[ApiApp]:
-    async with fronts.open_api_app(**await collection.create_store_settings(request)) as made:
-        yield made
+    async with fronts.open_api_app(**await collection.create_store_settings(request)) as created:
+        yield created
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def caller(api_app: ApiApp) -> AsyncIterator[Caller]:
-    """Someone with an empty account without limits."""
-    made = await create_caller(api_app)
-    yield made
-    await made.client.aclose()
+    """A user with an empty account without limits."""
+    created = await create_caller(api_app)
+    yield created
+    await created.client.aclose()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def stranger(api_app: ApiApp) -> AsyncIterator[Caller]:
-    """Someone else, on the plan of new accounts."""
-    made = await create_caller(api_app, plan="free")
-    yield made
-    await made.client.aclose()
+    """Another user, on the plan of new accounts."""
+    created = await create_caller(api_app, plan="free")
+    yield created
+    await created.client.aclose()
 
 
 @pytest.fixture(autouse=True)
@@ -56,17 +56,17 @@ def forbid_machine_access(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def log_output(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
-    """What the platform logs during the test, in the form that is written to disk."""
+    """The platform's log lines during the test, in the format that is written to disk."""
     lines = io.StringIO()
     configure = structlog.configure
     with monkeypatch.context() as during:
         during.setattr(sys, "stderr", lines)
-        # Loggers that keep their first setup would keep it for all tests after this one.
+        # Loggers that cache their configuration would keep it for all later tests.
         during.setattr(structlog, "configure", lambda **given: configure(**{**given, **_FORGETFUL}))
         log.configure("debug")
     yield lines
     structlog.reset_defaults()
-    sys.stderr.write(lines.getvalue())  # shown when the test fails
+    sys.stderr.write(lines.getvalue())  # shown if the test fails
 
 
 _FORGETFUL = {"cache_logger_on_first_use": False}

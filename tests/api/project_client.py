@@ -1,4 +1,4 @@
-"""A project with its branches, as someone meets them over the API; nobody does the work behind it."""
+"""A client for one project and its branches over the API. Operations do not run by themselves."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ READ_ONLY: Json = {"type": "read_only"}
 @dataclass(frozen=True, slots=True)
 class ProjectClient:
     caller: Caller
-    creation_response: Json  # the answer that made the project
+    creation_response: Json  # the response that created the project
 
     @property
     def id(self) -> str:
@@ -34,12 +34,12 @@ class ProjectClient:
 
     @property
     def main_branch_id(self) -> str:
-        """The id of the root, which is the default branch until another is."""
+        """The id of the root branch, which is the default branch unless the test changes that."""
         return str(self.creation_response["branch"]["id"])
 
     @property
     def endpoint_id(self) -> str:
-        """The id of the root's endpoint."""
+        """The id of the root branch's endpoint."""
         return str(self.creation_response["endpoints"][0]["id"])
 
     def branch_path(self, branch_id: str) -> str:
@@ -55,51 +55,53 @@ class ProjectClient:
         return await self.caller.client.request(method, path, json=body, params=query)
 
     async def request(self, method: str, path: str, body: Any = None, *, status: int = 200, **query: Any) -> Json:
-        """One request with the answer it must have."""
-        answer = await self.send(method, path, body, **query)
-        assert answer.status_code == status, f"{method} {path}: {answer.text}"
-        return answer.json() if answer.content else {}
+        """Sends a request and checks the status of its response."""
+        response = await self.send(method, path, body, **query)
+        assert response.status_code == status, f"{method} {path}: {response.text}"
+        return response.json() if response.content else {}
 
     async def finish_operations(self) -> None:
-        """The rows say that all work is done."""
+        """Marks all operations as finished."""
         await self.caller.finish_operations(self.id)
 
     async def request_and_finish(self, method: str, path: str, body: Any = None, *, status: int = 200) -> Json:
-        """A request and the end of its work."""
+        """Sends a request and finishes its operations."""
         done = await self.request(method, path, body, status=status)
         await self.finish_operations()
         return done
 
     async def expect_error(self, status: int, method: str, path: str, body: Any = None) -> str:
-        """The sentence with which it is refused, after which nothing is other than it was."""
+        """Returns the message of a rejected request, and checks that it changed nothing."""
         before = await self.read_state()
         sentence: str = (await self.request(method, path, body, status=status))["message"]
         assert await self.read_state() == before
         return sentence
 
     async def read_state(self) -> Json:
-        """What lists show of its branches, endpoints and work, and of the root's roles and databases."""
+        """Returns the listed branches, endpoints and operations, and the root branch's roles and databases."""
         paths = [self.branches_path, f"{self.path}/endpoints", f"{self.path}/operations"]
         paths += [f"{self.branch_path(self.main_branch_id)}/{kind}" for kind in ("roles", "databases")]
         return {path: (await self.send("GET", path)).json() for path in paths}
 
     async def create_branch(self, name: str | None = None, *, endpoints: tuple[Json, ...] = (), **fields: Any) -> Json:
-        """A branch, as the answer that made it; its work is over."""
-        made = await self.begin_branch(name, endpoints=endpoints, **fields)
+        """Creates a branch, finishes its operations, and returns the response."""
+        created = await self.begin_branch(name, endpoints=endpoints, **fields)
         await self.finish_operations()
-        return made
+        return created
 
     async def begin_branch(self, name: str | None = None, *, endpoints: tuple[Json, ...] = (), **fields: Any) -> Json:
-        """A branch, as the answer that made it; its work waits until someone does it."""
-        asked = {**fields, **({} if name is None else {"name": name})}
-        return await self.request("POST", self.branches_path, {"branch": asked, "endpoints": [*endpoints]}, status=201)
+        """Creates a branch, leaves its operations open, and returns the response."""
+        requested = {**fields, **({} if name is None else {"name": name})}
+        return await self.request(
+            "POST", self.branches_path, {"branch": requested, "endpoints": [*endpoints]}, status=201
+        )
 
     async def get_branch(self, branch_id: str) -> Json:
         shown: Json = (await self.request("GET", self.branch_path(branch_id)))["branch"]
         return shown
 
     async def list_branch_names(self, **query: Any) -> list[str]:
-        """Of the branches on one page."""
+        """Returns the names of the branches on one page."""
         return [each["name"] for each in (await self.request("GET", self.branches_path, **query))["branches"]]
 
     async def get_branch_row(self, branch_id: str) -> Branch:
@@ -114,20 +116,20 @@ class ProjectClient:
 
 
 async def create_project_client(caller: Caller, **fields: Any) -> ProjectClient:
-    """A project whose work is over."""
+    """Creates a project and finishes its operations."""
     tree = ProjectClient(caller, await caller.create_project(**fields))
     await tree.finish_operations()
     return tree
 
 
 def _quoted(name: str) -> str:
-    """As one part of a path; dots alone would be a way up in it."""
+    """Quotes a part of a path; dots alone would refer to the parent path."""
     return quote(name, safe="").replace(".", "%2E")
 
 
-def operation_actions(answer: Json) -> list[str]:
-    return [operation["action"] for operation in answer["operations"]]
+def operation_actions(response: Json) -> list[str]:
+    return [operation["action"] for operation in response["operations"]]
 
 
-def operation_statuses(answer: Json) -> list[str]:
-    return [operation["status"] for operation in answer["operations"]]
+def operation_statuses(response: Json) -> list[str]:
+    return [operation["status"] for operation in response["operations"]]

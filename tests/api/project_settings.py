@@ -1,4 +1,4 @@
-"""What a caller may ask of a project: every setting that is documented, with a value that is not its default."""
+"""Request bodies with every documented project setting, each with a value other than its default."""
 
 from support.api_client import Json
 

@@ -1,4 +1,4 @@
-"""The table of rights as tests know it: a row for every kind of thing one may do, and the routes that need it."""
+"""The expected access rights: a row for each kind of action, and the routes that need it."""
 
 import re
 import uuid
@@ -16,14 +16,14 @@ from support.accounts import add_account, add_member, add_organization, finish_o
 from support.contract import Operation
 
 Request = tuple[str, Any]  # path and body
-RequestBuilder = Callable[[RightsSetup, str], Awaitable[Request]]  # for a caller of that kind
+RequestBuilder = Callable[[RightsSetup, str], Awaitable[Request]]  # for that kind of caller
 
 # Admin, member, editor, viewer, collaborator; key of the organization, of the project; shared with, stranger.
 RIGHTS = {
     "read": "+ + + + 404   + +   + 404",
-    "change": "+ + + 403 404   + +   + 404",  # and see passwords
+    "change": "+ + + 403 404   + +   + 404",  # and reveal passwords
     "see people": "+ + + + 404   + 403   403 404",
-    "share": "+ 403 403 403 404   + 403   403 404",  # and delete, and offer to somebody else
+    "share": "+ 403 403 403 404   + 403   403 404",  # and delete, and create transfer requests
     "see organization": "+ + + + +   + +   404 404",
     "see members": "+ + + + 403   + 403   404 404",
     "make project keys": "+ + + 403 403   + 403   404 404",  # and list keys
@@ -34,7 +34,7 @@ RIGHTS = {
     "anything": "+ + + + +   + +   + +",
     "one's own account": "+ + + + +   404 404   + +",
     "in person": "+ + + + +   403 403   + +",
-    "take over": "+ + + + +   409 403   + +",  # the organization whose key it is has the project already
+    "take over": "+ + + + +   409 403   + +",  # the organization of the key already owns the project
     "run the platform": "403 403 403 403 403   403 403   403 403",
 }
 
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def hides_existence(self) -> bool:
-        """Whether the path names something that a stranger must not learn of."""
+        """Whether the path names an object whose existence is hidden from strangers."""
         return any(name in self.operation.path for name in ("{project_id}", "{org_id}", "{source_org_id}"))
 
     def expected_status(self, who: str) -> int:
@@ -62,7 +62,7 @@ class Case:
         return self.status if cell == "+" else int(cell)
 
     def replace_ids(self, here: RightsSetup, path: str) -> str:
-        """The same path with ids that nobody has."""
+        """The same path with ids that do not exist."""
         kept = path.replace(here.organization.id, "org-made-up-12345678")
         return re.sub(r"/projects/(?!transfer|shared)[a-z0-9-]+", "/projects/made-up-12345678", kept)
 
@@ -94,7 +94,7 @@ def _filled(here: RightsSetup, path: str) -> str:
 
 
 def _named(path: str, wrap: str, **fields: Any) -> RequestBuilder:
-    """With a name that nothing has yet."""
+    """Returns a body with an unused name."""
 
     async def ask(here: RightsSetup, _who: str) -> Request:
         return _filled(here, path), {wrap: {"name": f"n-{uuid.uuid4().hex[:12]}", **fields}}
@@ -102,11 +102,11 @@ def _named(path: str, wrap: str, **fields: Any) -> RequestBuilder:
     return ask
 
 
-def _new(made: str, body: Any, named: Callable[[Any], Any], rest: str = "", then: Any = None) -> RequestBuilder:
-    """Something that an admin makes for the occasion, and what somebody tries to do with it."""
+def _new(created: str, body: Any, named: Callable[[Any], Any], rest: str = "", then: Any = None) -> RequestBuilder:
+    """Creates an object as admin, and returns the request that another caller tries with it."""
 
     async def ask(here: RightsSetup, _who: str) -> Request:
-        place = _filled(here, made)
+        place = _filled(here, created)
         return f"{place}/{named(await here.create(place, body))}{rest}", then
 
     return ask
@@ -152,11 +152,11 @@ async def _replica(here: RightsSetup, _who: str) -> Request:
 
 
 def _snapshot(rest: str = "", body: Any = None) -> RequestBuilder:
-    """Of a snapshot that is there."""
+    """Uses an existing snapshot."""
 
     async def ask(here: RightsSetup, _who: str) -> Request:
-        made = await here.create(_filled(here, f"{B}/snapshot"))
-        return f"/projects/{here.project_id}/snapshots/{made['snapshot']['id']}{rest}", body
+        created = await here.create(_filled(here, f"{B}/snapshot"))
+        return f"/projects/{here.project_id}/snapshots/{created['snapshot']['id']}{rest}", body
 
     return ask
 
@@ -187,8 +187,8 @@ async def _new_member(here: RightsSetup, _who: str) -> Request:
 async def _own_key(here: RightsSetup, who: str) -> Request:
     if who not in here.accounts:
         return "/api_keys/0", None
-    made = await here.clients[who].post("/api_keys", json={"key_name": "for a moment"})
-    return f"/api_keys/{made.json()['id']}", None
+    created = await here.clients[who].post("/api_keys", json={"key_name": "for a moment"})
+    return f"/api_keys/{created.json()['id']}", None
 
 
 async def _transfer_to_admin(here: RightsSetup, _who: str) -> Request:
@@ -203,14 +203,14 @@ async def _transfer_own(here: RightsSetup, who: str) -> Request:
     giver = here.accounts.get(who, here.accounts[MemberRole.ADMIN])
     team = await add_organization(here.api_app.services, giver)
     client = here.clients[who if who in here.accounts else MemberRole.ADMIN]
-    made = await client.post("/projects", json={"project": {"org_id": giver.organization.id}})
-    project_id = made.json()["project"]["id"]
+    created = await client.post("/projects", json={"project": {"org_id": giver.organization.id}})
+    project_id = created.json()["project"]["id"]
     await finish_operations(here.api_app.services, project_id)
     return "/users/me/projects/transfer", {"destination_org_id": team.id, "project_ids": [project_id]}
 
 
 async def _invited(here: RightsSetup, who: str) -> str:
-    """An invitation into another organization, to this caller."""
+    """Creates an invitation to another organization for this caller."""
     host = await add_account(here.api_app.services)
     team = await add_organization(here.api_app.services, host)
     now = clock.now()
@@ -236,8 +236,8 @@ async def _acceptance(here: RightsSetup, who: str) -> Request:
 
 async def _new_invitation(here: RightsSetup, _who: str) -> Request:
     body = {"invitations": [{"email": f"{uuid.uuid4().hex}@example.com", "role": "viewer"}]}
-    made = await here.create(f"/organizations/{here.organization.id}/invitations", body)
-    return f"/bough/organizations/{here.organization.id}/invitations/{made['invitations'][0]['id']}", None
+    created = await here.create(f"/organizations/{here.organization.id}/invitations", body)
+    return f"/bough/organizations/{here.organization.id}/invitations/{created['invitations'][0]['id']}", None
 
 
 async def _project(here: RightsSetup, _who: str) -> Request:
@@ -313,7 +313,7 @@ CASES = (
         "DELETE",
         f"{P}/permissions/{{permission_id}}",
         "share",
-        _new(f"{P}/permissions", {"email": "somebody@example.com"}, lambda made: made["id"]),
+        _new(f"{P}/permissions", {"email": "somebody@example.com"}, lambda created: created["id"]),
     ),
     _case("GET", f"{P}/members", "see people"),
     _case(
@@ -328,7 +328,7 @@ CASES = (
         "PUT",
         f"{OFFER}/{{request_id}}",
         "take over",
-        _new(OFFER, {}, lambda made: made["id"]),
+        _new(OFFER, {}, lambda created: created["id"]),
         status=204,
         needs_new_project=True,
     ),
@@ -346,7 +346,7 @@ CASES = (
         "DELETE",
         f"{O}/api_keys/{{key_id}}",
         "revoke an admin's key",
-        _new(f"{O}/api_keys", {"key_name": "ci"}, lambda made: made["id"]),
+        _new(f"{O}/api_keys", {"key_name": "ci"}, lambda created: created["id"]),
     ),
     _case(
         "POST", "/organizations/{source_org_id}/projects/transfer", "manage", _transfer_to_admin, needs_new_project=True

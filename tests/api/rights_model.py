@@ -1,4 +1,4 @@
-"""A model of who has what, kept apart from the code it judges: roles, what was given on projects, keys."""
+"""A model of access rights, independent of the code under test: roles, project roles, permissions and keys."""
 
 from dataclasses import dataclass, field
 
@@ -17,13 +17,13 @@ class ModelKey:
 
 @dataclass(slots=True)
 class RightsModel:
-    """People, organizations and projects by their names in the test."""
+    """Users, organizations and projects by their names in the test."""
 
-    roles: dict[str, dict[str, str]]  # organization → person → role
+    roles: dict[str, dict[str, str]]  # organization → user → role
     personal_organizations: frozenset[str]  # organizations with one member
     owners: dict[str, str]  # project → organization
-    project_roles: dict[tuple[str, str], str] = field(default_factory=dict)  # project, person → role
-    shared: set[tuple[str, str]] = field(default_factory=set)  # project, person
+    project_roles: dict[tuple[str, str], str] = field(default_factory=dict)  # project, user → role
+    shared: set[tuple[str, str]] = field(default_factory=set)  # project, user
     keys: dict[str, ModelKey] = field(default_factory=dict)
 
     def role(self, org: str, person: str) -> str | None:
@@ -41,19 +41,19 @@ class RightsModel:
             return 3
         inside = 0
         if role is not None:
-            given = self.project_roles.get((project, person))
-            inside = PROJECT_ROLE_LEVELS[given] if given else ROLE_LEVELS[role]
+            project_role = self.project_roles.get((project, person))
+            inside = PROJECT_ROLE_LEVELS[project_role] if project_role else ROLE_LEVELS[role]
         return max(inside, 2) if (project, person) in self.shared else inside
 
     def list_projects(self, person: str) -> set[str]:
-        """What `GET /projects` shows."""
+        """The projects that `GET /projects` returns."""
         return {each for each in self.owners if self.role(self.owners[each], person) and self.level(each, person)}
 
     def list_shared_projects(self, person: str) -> set[str]:
         return {each for each in self.owners if not self.role(self.owners[each], person) and self.level(each, person)}
 
     def list_key_projects(self, name: str) -> set[str]:
-        """The projects that a key reaches."""
+        """The projects that a key gives access to."""
         key = self.keys[name]
         return {each for each in self.owners if self.owners[each] == key.org and key.project in (None, each)}
 

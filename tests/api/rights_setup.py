@@ -1,4 +1,4 @@
-"""Everybody who may stand before one organization and one project of it: one caller of each kind."""
+"""An organization with a project, and one caller of each kind."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ class RightsSetup:
     accounts: dict[str, Account]
     members: dict[str, Member]
     clients: dict[str, httpx2.AsyncClient]
-    project: dict[str, Any]  # the answer that made it
+    project: dict[str, Any]  # the response that created it
 
     @property
     def admin(self) -> httpx2.AsyncClient:
@@ -52,48 +52,48 @@ class RightsSetup:
         await finish_operations(self.api_app.services, self.project_id)
 
     async def create(self, path: str, body: Any = None) -> dict[str, Any]:
-        """What an admin makes before somebody else tries something with it."""
-        answer = await self.admin.post(path, json=body)
-        assert answer.status_code in (200, 201), answer.text
+        """Creates an object as admin, for another caller to use."""
+        response = await self.admin.post(path, json=body)
+        assert response.status_code in (200, 201), response.text
         await self.finish_operations()
-        found: dict[str, Any] = answer.json()
+        found: dict[str, Any] = response.json()
         return found
 
 
-async def create_members(front: ApiApp) -> tuple[Organization, dict[str, Account], dict[str, Member]]:
-    """An organization with a member of every role, somebody it shares with, and a stranger."""
-    accounts = {str(name): await add_account(front.services) for name in (*MEMBERS, *NON_MEMBERS)}
-    organization = await add_organization(front.services, accounts[MemberRole.ADMIN])
+async def create_members(app: ApiApp) -> tuple[Organization, dict[str, Account], dict[str, Member]]:
+    """Creates an organization with a member of every role, a user it shares a project with, and a stranger."""
+    accounts = {str(name): await add_account(app.services) for name in (*MEMBERS, *NON_MEMBERS)}
+    organization = await add_organization(app.services, accounts[MemberRole.ADMIN])
     members = {}
     for role in MEMBERS[1:]:
-        members[str(role)] = await add_member(front.services, organization, accounts[role], role)
-    async with front.services.store.read() as rows:
+        members[str(role)] = await add_member(app.services, organization, accounts[role], role)
+    async with app.services.store.read() as rows:
         first = await rows.members.get_by_user(organization.id, accounts[MemberRole.ADMIN].user.id)
     assert first is not None
     return organization, accounts, {**members, str(MemberRole.ADMIN): first.member}
 
 
 @asynccontextmanager
-async def open_rights_setup(front: ApiApp) -> AsyncIterator[RightsSetup]:
-    organization, accounts, members = await create_members(front)
+async def open_rights_setup(app: ApiApp) -> AsyncIterator[RightsSetup]:
+    organization, accounts, members = await create_members(app)
     admin = accounts[MemberRole.ADMIN]
-    async with front.client(await add_key(front.services, admin)) as client:
-        answer = await client.post("/projects", json={"project": {"org_id": organization.id}})
-        assert answer.status_code == 201, answer.text
-    project = answer.json()
+    async with app.client(await add_key(app.services, admin)) as client:
+        response = await client.post("/projects", json={"project": {"org_id": organization.id}})
+        assert response.status_code == 201, response.text
+    project = response.json()
     project_id = ProjectId(project["project"]["id"])
-    await finish_operations(front.services, project_id)
-    tokens = {name: await add_key(front.services, account) for name, account in accounts.items()}
+    await finish_operations(app.services, project_id)
+    tokens = {name: await add_key(app.services, account) for name, account in accounts.items()}
     of_org = {"org_id": organization.id}
-    tokens["organization key"] = await add_key(front.services, admin, KeyKind.ORGANIZATION, **of_org)
-    tokens["project key"] = await add_key(front.services, admin, KeyKind.PROJECT, **of_org, project_id=project_id)
-    tokens["revoked key"] = await add_key(front.services, admin, revoked_at=clock.now())
+    tokens["organization key"] = await add_key(app.services, admin, KeyKind.ORGANIZATION, **of_org)
+    tokens["project key"] = await add_key(app.services, admin, KeyKind.PROJECT, **of_org, project_id=project_id)
+    tokens["revoked key"] = await add_key(app.services, admin, revoked_at=clock.now())
     tokens["unknown key"] = "bough_key_" + "x" * 55
-    async with front.services.store.transaction() as rows:
+    async with app.services.store.transaction() as rows:
         await add_permission(rows, project_id, admin, accounts["shared with"])
-    clients = {name: front.client(token) for name, token in tokens.items()} | {"no key": front.client()}
+    clients = {name: app.client(token) for name, token in tokens.items()} | {"no key": app.client()}
     yield RightsSetup(
-        api_app=front, organization=organization, accounts=accounts, members=members, clients=clients, project=project
+        api_app=app, organization=organization, accounts=accounts, members=members, clients=clients, project=project
     )
     for each in clients.values():
         await each.aclose()

@@ -1,4 +1,4 @@
-"""Steps of a random walk through sharing, transfer, roles and keys: done over HTTP, foretold by the model."""
+"""Steps of a random walk through sharing, transfers, roles and keys over HTTP, checked against the model."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,14 +24,14 @@ class RightsWalk:
     orgs: dict[str, str]
     projects: dict[str, str]
     keys: dict[str, tuple[httpx2.AsyncClient, int]] = field(default_factory=dict)
-    offers: list[tuple[str, str]] = field(default_factory=list)  # project and request that can be accepted
+    offers: list[tuple[str, str]] = field(default_factory=list)  # project and transfer request that can be accepted
 
     @classmethod
-    async def create(cls, front: ApiApp) -> "RightsWalk":
-        accounts = {name: await add_account(front.services) for name in PEOPLE}
-        clients = {name: front.client(await add_key(front.services, accounts[name])) for name in PEOPLE}
-        x = await add_organization(front.services, accounts["ann"])
-        y = await add_organization(front.services, accounts["ben"])
+    async def create(cls, app: ApiApp) -> "RightsWalk":
+        accounts = {name: await add_account(app.services) for name in PEOPLE}
+        clients = {name: app.client(await add_key(app.services, accounts[name])) for name in PEOPLE}
+        x = await add_organization(app.services, accounts["ann"])
+        y = await add_organization(app.services, accounts["ben"])
         home = accounts["ann"].organization
         orgs = {"x": str(x.id), "y": str(y.id), "home of ann": str(home.id)}
         model = RightsModel(
@@ -41,17 +41,17 @@ class RightsWalk:
         )
         projects = {}
         for name, org in model.owners.items():
-            made = await clients["ann"].post("/projects", json={"project": {"org_id": orgs[org]}})
-            projects[name] = str(made.json()["project"]["id"])
-            await finish_operations(front.services, projects[name])
-        return cls(api_app=front, model=model, accounts=accounts, clients=clients, orgs=orgs, projects=projects)
+            created = await clients["ann"].post("/projects", json={"project": {"org_id": orgs[org]}})
+            projects[name] = str(created.json()["project"]["id"])
+            await finish_operations(app.services, projects[name])
+        return cls(api_app=app, model=model, accounts=accounts, clients=clients, orgs=orgs, projects=projects)
 
     async def close(self) -> None:
         for client in (*self.clients.values(), *(client for client, _ in self.keys.values())):
             await client.aclose()
 
     async def run_step(self, verb: str, who: str, thing: str, target: str, role: str) -> None:
-        """One step, by somebody who may if anybody does when it is nobody's in particular; then all lists are read."""
+        """Runs one step as the given user, or else as a user who is allowed to, and then checks all lists."""
         await getattr(self, verb)(who or self._find_permitted(verb, thing, target), thing, target, role)
         for each in PEOPLE:
             await self._check_lists(each)
@@ -67,15 +67,15 @@ class RightsWalk:
             return next((each for each in PEOPLE if self.model.can_receive_project(org, each)), PEOPLE[0])
         return next(each for each in PEOPLE if self.model.is_admin(org, each))
 
-    # ── steps: each is tried by `who`, and succeeds exactly when the model says so ──
+    # ── steps: each is tried by `who`, and succeeds exactly if the model says so ──
 
     async def invite(self, who: str, org: str, target: str, role: str) -> None:
         body = {"invitations": [{"email": self.accounts[target].user.email, "role": role}]}
-        answer = await self.clients[who].post(f"/organizations/{self.orgs[org]}/invitations", json=body)
+        response = await self.clients[who].post(f"/organizations/{self.orgs[org]}/invitations", json=body)
         may = self.model.is_admin(org, who) and org not in self.model.personal_organizations
-        if not self._check_outcome(answer, may and self.model.role(org, target) is None, self.model.role(org, who)):
+        if not self._check_outcome(response, may and self.model.role(org, target) is None, self.model.role(org, who)):
             return
-        invitation = answer.json()["invitations"][0]["id"]
+        invitation = response.json()["invitations"][0]["id"]
         accepted = await self.clients[target].post(f"/bough/invitations/{invitation}/accept")
         assert accepted.status_code == 200, accepted.text
         self.model.roles[org][target] = role
@@ -84,25 +84,25 @@ class RightsWalk:
         if (member := await self._member(org, target)) is None:
             return
         path = f"/organizations/{self.orgs[org]}/members/{member}"
-        answer = await self.clients[who].patch(path, json={"role": role})
+        response = await self.clients[who].patch(path, json={"role": role})
         stays = role == "admin" or not self.model.is_last_admin(org, target)
         may = self.model.is_admin(org, who) and stays
-        if self._check_outcome(answer, may, self.model.role(org, who)):
+        if self._check_outcome(response, may, self.model.role(org, who)):
             self.model.roles[org][target] = role
 
     async def remove(self, who: str, org: str, target: str, _role: str) -> None:
         if (member := await self._member(org, target)) is None:
             return
-        answer = await self.clients[who].delete(f"/organizations/{self.orgs[org]}/members/{member}")
+        response = await self.clients[who].delete(f"/organizations/{self.orgs[org]}/members/{member}")
         may = self.model.is_admin(org, who) or who == target
         can = not self.model.is_last_admin(org, target) and org not in self.model.personal_organizations
-        if self._check_outcome(answer, may and can, self.model.role(org, who)):
+        if self._check_outcome(response, may and can, self.model.role(org, who)):
             self.model.remove_member(org, target)
 
     async def share(self, who: str, project: str, target: str, _role: str) -> None:
         body = {"email": self.accounts[target].user.email}
-        answer = await self.clients[who].post(f"/projects/{self.projects[project]}/permissions", json=body)
-        if self._check_outcome(answer, self.model.level(project, who) == 3, self.model.level(project, who)):
+        response = await self.clients[who].post(f"/projects/{self.projects[project]}/permissions", json=body)
+        if self._check_outcome(response, self.model.level(project, who) == 3, self.model.level(project, who)):
             self.model.shared.add((project, target))
 
     async def unshare(self, who: str, project: str, target: str, _role: str) -> None:
@@ -114,21 +114,21 @@ class RightsWalk:
         assert (found is not None) == ((project, target) in self.model.shared)
         if found is None:
             return
-        answer = await self.clients[who].delete(f"{path}/{found}")
-        if self._check_outcome(answer, self.model.level(project, who) == 3, self.model.level(project, who)):
+        response = await self.clients[who].delete(f"{path}/{found}")
+        if self._check_outcome(response, self.model.level(project, who) == 3, self.model.level(project, who)):
             self.model.shared.discard((project, target))
 
     async def give(self, who: str, project: str, target: str, role: str) -> None:
-        """A role on one project; those that projects do not have take it away."""
+        """Sets a role on one project. Roles that projects do not have remove it."""
         if (member := await self._member(self.model.owners[project], target)) is None:
             return
         path = f"/projects/{self.projects[project]}/members/{member}/role"
         if role in ("viewer", "editor", "admin"):
             confirmed = {"confirm_self_demotion": True}
-            answer = await self.clients[who].put(path, json={"role": role}, params=confirmed)
+            response = await self.clients[who].put(path, json={"role": role}, params=confirmed)
         else:
-            answer = await self.clients[who].delete(path, params={"confirm_self_lockout": True})
-        if self._check_outcome(answer, self.model.level(project, who) == 3, self.model.level(project, who)):
+            response = await self.clients[who].delete(path, params={"confirm_self_lockout": True})
+        if self._check_outcome(response, self.model.level(project, who) == 3, self.model.level(project, who)):
             self.model.project_roles.pop((project, target), None)
             if role in ("viewer", "editor", "admin"):
                 self.model.project_roles[project, target] = role
@@ -136,55 +136,55 @@ class RightsWalk:
     async def transfer(self, who: str, project: str, org: str, _role: str) -> None:
         source = self.model.owners[project]
         body = {"destination_org_id": self.orgs[org], "project_ids": [self.projects[project]]}
-        answer = await self.clients[who].post(f"/organizations/{self.orgs[source]}/projects/transfer", json=body)
+        response = await self.clients[who].post(f"/organizations/{self.orgs[source]}/projects/transfer", json=body)
         may = self.model.is_admin(source, who) and self.model.can_receive_project(org, who) and org != source
-        if self._check_outcome(answer, may, self.model.role(source, who)):
+        if self._check_outcome(response, may, self.model.role(source, who)):
             self._record_transfer(project, org)
 
     async def offer(self, who: str, project: str, _target: str, _role: str) -> None:
-        answer = await self.clients[who].post(f"/projects/{self.projects[project]}/transfer_requests")
+        response = await self.clients[who].post(f"/projects/{self.projects[project]}/transfer_requests")
         may = self.model.is_admin(self.model.owners[project], who)
-        if self._check_outcome(answer, may, self.model.level(project, who)):
-            self.offers.append((project, answer.json()["id"]))
+        if self._check_outcome(response, may, self.model.level(project, who)):
+            self.offers.append((project, response.json()["id"]))
 
     async def accept(self, who: str, org: str, _target: str, _role: str) -> None:
         if not self.offers:
             return
         project, request = self.offers[-1]
         path = f"/projects/{self.projects[project]}/transfer_requests/{request}"
-        answer = await self.clients[who].put(path, json={"org_id": self.orgs[org]})
+        response = await self.clients[who].put(path, json={"org_id": self.orgs[org]})
         may = self.model.can_receive_project(org, who) and self.model.owners[project] != org
-        if self._check_outcome(answer, may, self.model.role(org, who)):
+        if self._check_outcome(response, may, self.model.role(org, who)):
             self._record_transfer(project, org)
 
     async def make_key(self, who: str, project: str, _target: str, role: str) -> None:
-        """For the project, or for its whole organization."""
+        """Creates a key for the project or for its whole organization."""
         org = self.model.owners[project]
         whole = role == "admin"
         body = {"key_name": "k"} | ({} if whole else {"project_id": self.projects[project]})
-        answer = await self.clients[who].post(f"/organizations/{self.orgs[org]}/api_keys", json=body)
+        response = await self.clients[who].post(f"/organizations/{self.orgs[org]}/api_keys", json=body)
         mine = self.model.role(org, who)
         may = mine == "admin" or (not whole and mine in ("member", "editor") and self.model.level(project, who) >= 2)
-        if self._check_outcome(answer, may, mine):
-            made = answer.json()
-            name = f"key {made['id']}"
+        if self._check_outcome(response, may, mine):
+            created = response.json()
+            name = f"key {created['id']}"
             self.model.keys[name] = ModelKey(org, None if whole else project, who)
-            self.keys[name] = (self.api_app.client(made["key"]), made["id"])
+            self.keys[name] = (self.api_app.client(created["key"]), created["id"])
 
     async def revoke_key(self, who: str, _project: str, _target: str, _role: str) -> None:
         if not self.keys:
             return
         name, key = list(self.model.keys.items())[-1]
-        answer = await self.clients[who].delete(f"/organizations/{self.orgs[key.org]}/api_keys/{self.keys[name][1]}")
+        response = await self.clients[who].delete(f"/organizations/{self.orgs[key.org]}/api_keys/{self.keys[name][1]}")
         mine = self.model.role(key.org, who)
         may = mine == "admin" or (mine in ("member", "editor") and key.created_by == who and key.project is not None)
-        if self._check_outcome(answer, may and key.is_valid, mine):
+        if self._check_outcome(response, may and key.is_valid, mine):
             key.is_valid = False
 
-    # ── what everybody sees ──
+    # ── what each user sees ──
 
     async def check(self) -> None:
-        """Every listing and every lookup."""
+        """Checks every list and every lookup."""
         for who in PEOPLE:
             await self._check_lists(who)
             await self._check_lookups(who)
@@ -205,19 +205,19 @@ class RightsWalk:
     async def _check_lookups(self, who: str) -> None:
         client = self.clients[who]
         for name, project_id in self.projects.items():
-            answer = await client.get(f"/projects/{project_id}")
+            response = await client.get(f"/projects/{project_id}")
             level = self.model.level(name, who)
-            assert answer.status_code == (200 if level else 404), f"{who} looks at {name}"
+            assert response.status_code == (200 if level else 404), f"{who} looks at {name}"
             if level:
-                assert answer.json()["project"]["effective_project_permission"] == LEVELS[level]
+                assert response.json()["project"]["effective_project_permission"] == LEVELS[level]
         for name, org_id in self.orgs.items():
-            answer = await client.get(f"/organizations/{org_id}/members")
+            response = await client.get(f"/organizations/{org_id}/members")
             role = self.model.role(name, who)
-            assert answer.status_code == (404 if role is None else 403 if role == "collaborator" else 200)
-            if answer.status_code == 200:
-                seen = {each["user"]["email"]: each["member"]["role"] for each in answer.json()["members"]}
-                told = {self.accounts[each].user.email: role for each, role in self.model.roles[name].items()}
-                assert seen == told
+            assert response.status_code == (404 if role is None else 403 if role == "collaborator" else 200)
+            if response.status_code == 200:
+                seen = {each["user"]["email"]: each["member"]["role"] for each in response.json()["members"]}
+                expected = {self.accounts[each].user.email: role for each, role in self.model.roles[name].items()}
+                assert seen == expected
         mine = {each["id"] for each in (await client.get("/users/me/organizations")).json()["organizations"]}
         assert mine & set(self.orgs.values()) == {self.orgs[each] for each in self.orgs if self.model.role(each, who)}
 
@@ -232,13 +232,13 @@ class RightsWalk:
         for project_id in self.projects.values():
             assert (await client.get(f"/projects/{project_id}")).status_code == (200 if project_id in reached else 404)
 
-    def _check_outcome(self, answer: httpx2.Response, succeeds: bool, standing: Any) -> bool:
-        """Whoever has no standing before the thing at all is told that it is not there."""
+    def _check_outcome(self, response: httpx2.Response, succeeds: bool, standing: Any) -> bool:
+        """A user without any access gets 404."""
         if succeeds:
-            assert answer.status_code in (200, 201, 204), f"{answer.request.method} {answer.url}: {answer.text}"
+            assert response.status_code in (200, 201, 204), f"{response.request.method} {response.url}: {response.text}"
         else:
-            assert answer.status_code in FAILURES, f"{answer.request.method} {answer.url}: {answer.status_code}"
-            assert standing or answer.status_code == 404, answer.text
+            assert response.status_code in FAILURES, f"{response.request.method} {response.url}: {response.status_code}"
+            assert standing or response.status_code == 404, response.text
         return succeeds
 
     def _record_transfer(self, project: str, org: str) -> None:

@@ -1,4 +1,4 @@
-"""Snapshots of a project as someone meets them over the API; nobody does the work behind them."""
+"""Helpers to create and restore snapshots over the API. Operations do not run by themselves."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ def snapshot_path(tree: ProjectClient, snapshot_id: str) -> str:
 
 
 async def create_snapshot(tree: ProjectClient, branch_id: str | None = None, **query: Any) -> Json:
-    """A snapshot, as the answer that made it; its work is over."""
-    made = await tree.request("POST", branch_snapshot_path(tree, branch_id), **query)
+    """Creates a snapshot, finishes its operations, and returns the response."""
+    created = await tree.request("POST", branch_snapshot_path(tree, branch_id), **query)
     await tree.finish_operations()
-    return made
+    return created
 
 
 async def list_snapshot_names(tree: ProjectClient) -> list[str]:
@@ -36,18 +36,18 @@ async def get_snapshot_row(tree: ProjectClient, snapshot_id: str) -> Snapshot | 
 async def expect_error(
     tree: ProjectClient, status: int, method: str, path: str, body: Any = None, **query: Any
 ) -> Json:
-    """The refusal, after which nothing is other than it was."""
+    """Returns the message of a rejected request, and checks that it changed nothing."""
     before = await tree.read_state(), await tree.request("GET", f"{tree.path}/snapshots")
-    answer = await tree.request(method, path, body, status=status, **query)
+    response = await tree.request(method, path, body, status=status, **query)
     assert (await tree.read_state(), await tree.request("GET", f"{tree.path}/snapshots")) == before
-    return answer
+    return response
 
 
-async def restore_snapshot(tree: ProjectClient, snapshot_id: str, **asked: Any) -> Json:
-    """A branch made of a snapshot, as the answer that made it; its work is over and the rows say that it is there."""
-    made = await tree.request("POST", f"{snapshot_path(tree, snapshot_id)}/restore", asked)
+async def restore_snapshot(tree: ProjectClient, snapshot_id: str, **requested: Any) -> Json:
+    """Restores a snapshot to a new branch, finishes the operations, and returns the response."""
+    created = await tree.request("POST", f"{snapshot_path(tree, snapshot_id)}/restore", requested)
     await tree.finish_operations()
-    branch = await tree.get_branch_row(made["branch"]["id"])
+    branch = await tree.get_branch_row(created["branch"]["id"])
     async with tree.caller.api_app.services.store.transaction() as rows:
         await rows.branches.save(transition_branch(branch, BranchState.READY, branch.updated_at))
-    return made
+    return created

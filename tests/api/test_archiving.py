@@ -1,4 +1,4 @@
-"""Archived branches: whatever needs their data brings them back first, and whatever does not leaves them alone."""
+"""Archived branches: requests that need their data unarchive them first, others leave them archived."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ async def archive(tree: ProjectClient, *branches: str) -> None:
 
 
 async def line(tree: ProjectClient) -> tuple[str, str, Json]:
-    """Grandparent, parent and child, all archived; the last one as the answer that made it."""
+    """Creates an archived grandparent, parent and child, and returns the response for the child."""
     elder = (await tree.create_branch("elder"))["branch"]["id"]
     parent = (await tree.create_branch("parent", parent_id=elder))["branch"]["id"]
     child = await tree.create_branch("child", parent_id=parent, endpoints=(READ_WRITE,))
@@ -28,8 +28,8 @@ async def line(tree: ProjectClient) -> tuple[str, str, Json]:
     return elder, parent, child
 
 
-def of(answer: Json) -> list[tuple[str, str]]:
-    return [(each["action"], each["branch_id"]) for each in answer["operations"]]
+def of(response: Json) -> list[tuple[str, str]]:
+    return [(each["action"], each["branch_id"]) for each in response["operations"]]
 
 
 async def test_it_is_shown_as_it_is(caller: Caller) -> None:
@@ -66,15 +66,15 @@ async def test_use_brings_it_and_its_ancestors_back_first(
     where = path.format(
         branch=tree.branch_path(branch), endpoint=f"{tree.path}/endpoints/{child['endpoints'][0]['id']}"
     )
-    answer = (await tree.send(method, where, body)).json()
-    assert of(answer) == [
+    response = (await tree.send(method, where, body)).json()
+    assert of(response) == [
         (UNARCHIVE, elder),
         (UNARCHIVE, parent),
         (UNARCHIVE, branch),
         *((action, branch) for action in work.split()),
     ]
     async with caller.api_app.services.store.read() as rows:
-        found = [await rows.operations.get(each["id"]) for each in answer["operations"]]
+        found = [await rows.operations.get(each["id"]) for each in response["operations"]]
     assert [each.after for each in found if each] == [None, *(each.id for each in found[:-1] if each)]
 
 
@@ -82,17 +82,17 @@ async def test_an_endpoint_of_it_is_a_use(caller: Caller) -> None:
     tree = await create_project_client(caller)
     elder, parent, child = await line(tree)
     body = {"endpoint": {"branch_id": child["branch"]["id"], **READ_ONLY}}
-    answer = await tree.request("POST", f"{tree.path}/endpoints", body, status=201)
+    response = await tree.request("POST", f"{tree.path}/endpoints", body, status=201)
     expected = [elder, parent, child["branch"]["id"]]
-    assert of(answer) == [*((UNARCHIVE, each) for each in expected), ("start_compute", expected[-1])]
+    assert of(response) == [*((UNARCHIVE, each) for each in expected), ("start_compute", expected[-1])]
 
 
 async def test_a_child_of_it_is_a_use(caller: Caller) -> None:
     tree = await create_project_client(caller)
     elder, parent, child = await line(tree)
-    made = await tree.begin_branch("grandchild", parent_id=child["branch"]["id"])
+    created = await tree.begin_branch("grandchild", parent_id=child["branch"]["id"])
     expected = [elder, parent, child["branch"]["id"]]
-    assert of(made) == [*((UNARCHIVE, each) for each in expected), ("create_branch", made["branch"]["id"])]
+    assert of(created) == [*((UNARCHIVE, each) for each in expected), ("create_branch", created["branch"]["id"])]
 
 
 async def test_only_those_come_back_that_are_archived(caller: Caller) -> None:
@@ -101,8 +101,8 @@ async def test_only_those_come_back_that_are_archived(caller: Caller) -> None:
     async with caller.api_app.services.store.transaction() as rows:
         for branch_id in (parent, child["branch"]["id"]):
             await rows.branches.save(replace(await tree.get_branch_row(branch_id), state=BranchState.READY))
-    answer = await tree.request("POST", f"{tree.branch_path(child['branch']['id'])}/roles", ROLE, status=201)
-    assert of(answer) == [(UNARCHIVE, elder), ("apply_config", child["branch"]["id"])]
+    response = await tree.request("POST", f"{tree.branch_path(child['branch']['id'])}/roles", ROLE, status=201)
+    assert of(response) == [(UNARCHIVE, elder), ("apply_config", child["branch"]["id"])]
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,15 @@ async def test_what_needs_no_data_leaves_it_where_it_is(caller: Caller, method: 
     where = path.format(
         branch=tree.branch_path(child["branch"]["id"]), endpoint=f"{tree.path}/endpoints/{child['endpoints'][0]['id']}"
     )
-    answer = await tree.request(method, where, body)
-    assert UNARCHIVE not in operation_actions({"operations": [], **answer})
+    response = await tree.request(method, where, body)
+    assert UNARCHIVE not in operation_actions({"operations": [], **response})
     assert (await tree.get_branch_row(child["branch"]["id"])).state is BranchState.ARCHIVED
 
 
 async def test_a_branch_can_be_archived_from_birth(caller: Caller) -> None:
     tree = await create_project_client(caller)
-    made = await tree.begin_branch("dev", archived=True)
-    assert operation_actions(made) == ["create_branch", "timeline_archive"]
+    created = await tree.begin_branch("dev", archived=True)
+    assert operation_actions(created) == ["create_branch", "timeline_archive"]
     await tree.finish_operations()
     for fields, endpoints, status, sentence in (
         ({"archived": True}, [READ_WRITE], 400, "cannot have a running compute"),

@@ -1,6 +1,6 @@
-"""The audit: who may read which lines, how they are asked for, and that only what happened is in it.
+"""The audit log: who can read which entries, filters, and that it contains only what happened.
 
-That every route which changes something writes one line is held by tests/compat/test_every_route.py.
+tests/compat/test_every_route.py checks that every route that changes something writes one entry.
 """
 
 from dataclasses import replace
@@ -23,9 +23,9 @@ NEVER = "00000000-0000-4000-8000-0000000000ff"
 
 
 async def read(client: httpx2.AsyncClient, **query: Any) -> list[Json]:
-    answer = await client.get("/bough/audit", params=query)
-    assert answer.status_code == 200, answer.text
-    found: list[Json] = answer.json()["audit"]
+    response = await client.get("/bough/audit", params=query)
+    assert response.status_code == 200, response.text
+    found: list[Json] = response.json()["audit"]
     return found
 
 
@@ -37,9 +37,9 @@ async def status(client: httpx2.AsyncClient, **query: Any) -> int:
     return (await client.get("/bough/audit", params=query)).status_code
 
 
-async def moves(front: ApiApp, project_id: str, to: Organization) -> None:
-    """Without a line: only the rows."""
-    async with front.services.store.transaction() as rows:
+async def moves(app: ApiApp, project_id: str, to: Organization) -> None:
+    """Creates rows without audit entries."""
+    async with app.services.store.transaction() as rows:
         project = await rows.projects.get(ProjectId(project_id))
         assert project is not None
         await rows.projects.save(replace(project, org_id=to.id))
@@ -49,7 +49,7 @@ async def test_a_line_says_who_did_what_when_and_from_where(api_app: ApiApp, cal
     began = clock.now()
     async with api_app.client(caller.token, address="192.0.2.7") as client:
         headers = {"X-Request-Id": f"mine-{caller.user.id}"}
-        made = await client.post("/projects", json={"project": {"name": "first"}}, headers=headers)
+        created = await client.post("/projects", json={"project": {"name": "first"}}, headers=headers)
     (own,) = (await caller.client.get("/api_keys")).json()
     (line,) = await read(caller.client)
     assert began <= datetime.fromisoformat(line.pop("at")) <= clock.now()
@@ -64,7 +64,7 @@ async def test_a_line_says_who_did_what_when_and_from_where(api_app: ApiApp, cal
         "request_id": f"mine-{caller.user.id}",
         "action": "create_project",
         "org_id": caller.organization.id,
-        "project_id": made.json()["project"]["id"],
+        "project_id": created.json()["project"]["id"],
     }
 
 
@@ -77,8 +77,8 @@ async def test_what_was_refused_or_asked_again_is_not_in_it(caller: Caller, stra
         ("DELETE", "/api_keys/0", None),
         ("GET", f"/projects/{project_id}", None),
     ):
-        answer = await caller.client.request(method, path, json=body)
-        assert answer.status_code >= 400 or method == "GET"
+        response = await caller.client.request(method, path, json=body)
+        assert response.status_code >= 400 or method == "GET"
     assert (await stranger.client.delete(f"/projects/{project_id}")).status_code == 404
     assert await actions(caller.client) == ["create_project"]
     assert await read(stranger.client) == []
@@ -89,10 +89,10 @@ async def test_what_was_refused_or_asked_again_is_not_in_it(caller: Caller, stra
 
 
 async def test_what_was_gone_already_is_not_in_it(caller: Caller) -> None:
-    made = await caller.create_project()
-    project_id = made["project"]["id"]
+    created = await caller.create_project()
+    project_id = created["project"]["id"]
     await caller.finish_operations(project_id)
-    branch = f"/projects/{project_id}/branches/{made['branch']['id']}"
+    branch = f"/projects/{project_id}/branches/{created['branch']['id']}"
     for path in (f"{branch}/roles/nobody", f"{branch}/databases/nothing"):
         assert (await caller.client.delete(path)).status_code == 204
     assert await actions(caller.client) == ["create_project"]
@@ -131,7 +131,7 @@ async def test_the_audit_of_a_project_is_for_those_who_may_share_it(api_app: Api
     assert await actions(member.client, project_id=project_id) == ["create_project"]
     assert await status(member.client, org_id=team.id, project_id=project_id) == 403, "an organization is asked for"
     async with api_app.client(await caller.create_key(KeyKind.PROJECT, project_id)) as key:
-        assert [await status(key, **asked) for asked in ({"project_id": project_id}, {})] == [403, 403]
+        assert [await status(key, **requested) for requested in ({"project_id": project_id}, {})] == [403, 403]
     await member.client.aclose()
 
 
@@ -196,11 +196,11 @@ async def test_pages_are_whole_and_new_lines_do_not_move_them(caller: Caller) ->
     found: list[str] = []
     query: dict[str, Any] = {"limit": 2}
     while True:
-        answer = (await caller.client.get("/bough/audit", params=query)).json()
-        found += [line["thing"] for line in answer["audit"]]
-        if "pagination" not in answer:
+        response = (await caller.client.get("/bough/audit", params=query)).json()
+        found += [line["thing"] for line in response["audit"]]
+        if "pagination" not in response:
             break
-        query["cursor"] = answer["pagination"]["cursor"]
+        query["cursor"] = response["pagination"]["cursor"]
         await caller.client.post("/api_keys", json={"key_name": "new"})
     assert found == ["4", "3", "2", "1", "0"]
 
@@ -230,9 +230,9 @@ async def test_pages_are_whole_and_new_lines_do_not_move_them(caller: Caller) ->
 )
 async def test_a_question_that_makes_no_sense_is_refused(api_app: ApiApp, name: str, value: str) -> None:
     async with api_app.client(api_app.platform.key) as operator:
-        answer = await operator.get("/bough/audit", params={name: value})
-    assert answer.status_code == 400, answer.text
-    assert answer.json()["message"]
+        response = await operator.get("/bough/audit", params={name: value})
+    assert response.status_code == 400, response.text
+    assert response.json()["message"]
 
 
 async def test_an_operators_key_of_an_organization_is_not_the_operator(api_app: ApiApp, caller: Caller) -> None:

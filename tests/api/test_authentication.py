@@ -1,4 +1,4 @@
-"""Who is let in: a known, living key, on every route, and nobody else."""
+"""Authentication: every route accepts only known, active keys."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ BODIES: dict[Operation, Any] = {
 }
 QUERIES = {Operation("GET", "/projects/{project_id}/connection_uri"): "?role_name=r&database_name=d"}
 
-# What a good key gets on each route when the project or the key it names does not exist.
+# The status of each route with a valid key if the project or key in the path does not exist.
 AUTHORIZATION_CASES = {
     **{Operation(method, BRANCHES): 404 for method in ("GET", "POST")},
     **{Operation(method, BRANCH): 404 for method in ("GET", "PATCH", "DELETE")},
@@ -122,20 +122,20 @@ def test_no_route_lacks_an_authorization_case() -> None:
 @pytest.mark.parametrize("operation", sorted(AUTHORIZATION_CASES), ids=" ".join)
 async def test_every_route_asks_for_a_key(api_app: ApiApp, caller: Caller, operation: Operation) -> None:
     path = fill_path(operation) + QUERIES.get(operation, "")
-    async with api_app.client() as nobody, api_app.client("bough_key_" + "x" * 55) as forger:
-        for client in (nobody, forger):
-            answer = await client.request(operation.method, path, json=BODIES.get(operation))
-            assert answer.status_code == 401, answer.text
-            assert answer.headers["www-authenticate"] == "Bearer"
-    answer = await caller.client.request(operation.method, path, json=BODIES.get(operation))
-    assert answer.status_code == AUTHORIZATION_CASES[operation], answer.text
+    async with api_app.client() as anonymous, api_app.client("bough_key_" + "x" * 55) as forger:
+        for client in (anonymous, forger):
+            response = await client.request(operation.method, path, json=BODIES.get(operation))
+            assert response.status_code == 401, response.text
+            assert response.headers["www-authenticate"] == "Bearer"
+    response = await caller.client.request(operation.method, path, json=BODIES.get(operation))
+    assert response.status_code == AUTHORIZATION_CASES[operation], response.text
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b'{"project": 7}', b" " * 2_000_000])
 async def test_nobodys_body_is_read_before_they_are_known(api_app: ApiApp, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}
-    async with ApiApp(api_app.platform, rate_per_minute_and_address=1).client() as nobody:
-        statuses = [(await nobody.post("/projects", content=body, headers=headers)).status_code for _ in range(2)]
+    async with ApiApp(api_app.platform, rate_per_minute_and_address=1).client() as anonymous:
+        statuses = [(await anonymous.post("/projects", content=body, headers=headers)).status_code for _ in range(2)]
     assert statuses == [401, 429]
 
 
@@ -158,9 +158,9 @@ async def test_nobodys_body_is_read_before_they_are_known(api_app: ApiApp, body:
 async def test_other_headers_do_not_open_the_door(api_app: ApiApp, caller: Caller, header: str) -> None:
     value = header.format(caller.token).encode("latin-1")
     async with api_app.client() as client:
-        answer = await client.get("/auth", headers={b"Authorization": value})
-    assert answer.status_code == 401
-    assert answer.json()["message"]
+        response = await client.get("/auth", headers={b"Authorization": value})
+    assert response.status_code == 401
+    assert response.json()["message"]
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
@@ -177,10 +177,10 @@ async def test_the_public_part_of_a_key_opens_nothing(api_app: ApiApp, caller: C
 
 
 async def test_a_revoked_key_stops_at_once(api_app: ApiApp, caller: Caller) -> None:
-    made = (await caller.client.post("/api_keys", json={"key_name": "short-lived"})).json()
-    async with api_app.client(made["key"]) as client:
+    created = (await caller.client.post("/api_keys", json={"key_name": "short-lived"})).json()
+    async with api_app.client(created["key"]) as client:
         assert (await client.get("/auth")).status_code == 200
-        assert (await caller.client.delete(f"/api_keys/{made['id']}")).status_code == 200
+        assert (await caller.client.delete(f"/api_keys/{created['id']}")).status_code == 200
         assert (await client.get("/auth")).status_code == 401
 
 
@@ -197,17 +197,17 @@ async def test_an_organization_key_reaches_its_projects_but_no_person(api_app: A
         auth = (await client.get("/auth")).json()
         assert (auth["auth_method"], auth["account_id"]) == ("api_key_org", caller.organization.id)
         for path in ("/users/me", "/users/me/organizations", "/api_keys"):
-            answer = await client.get(path)
-            assert (answer.status_code, answer.json()["message"]) == (404, "not allowed for organization API keys")
+            response = await client.get(path)
+            assert (response.status_code, response.json()["message"]) == (404, "not allowed for organization API keys")
 
 
 async def test_a_project_key_edits_its_project_and_nothing_else(api_app: ApiApp, caller: Caller) -> None:
-    own, other, gone = (
+    own, other, deleted = (
         await caller.create_ready_project(name="own"),
         await caller.create_ready_project(name="other"),
         await caller.create_ready_project(name="gone"),
     )
-    await caller.client.delete(f"/projects/{gone}")
+    await caller.client.delete(f"/projects/{deleted}")
     async with api_app.client(await caller.create_key(KeyKind.PROJECT, own)) as client:
         assert [each["id"] for each in (await client.get("/projects")).json()["projects"]] == [own]
         assert (await client.get("/projects", params={"recoverable": True})).json()["projects"] == []
@@ -215,4 +215,4 @@ async def test_a_project_key_edits_its_project_and_nothing_else(api_app: ApiApp,
         assert (await client.get(f"/projects/{other}")).status_code == 404
         assert (await client.delete(f"/projects/{own}")).status_code == 403
         assert (await client.post("/projects", json={"project": {}})).status_code == 403
-        assert (await client.post(f"/projects/{gone}/recover")).status_code == 404
+        assert (await client.post(f"/projects/{deleted}/recover")).status_code == 404

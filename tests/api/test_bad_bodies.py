@@ -1,4 +1,4 @@
-"""Whatever a body holds, the answer is one of the 400s with our error body, never a 500."""
+"""Invalid bodies get a 4xx status with the error body, never a 500."""
 
 import json
 from typing import Any
@@ -13,10 +13,10 @@ JSON = {"Content-Type": "application/json"}
 
 
 async def _sent(caller: Caller, body: bytes, headers: dict[str, str] = JSON) -> httpx2.Response:
-    answer = await caller.client.post("/projects", content=body, headers=headers)
-    assert 400 <= answer.status_code < 500, answer.text
-    assert set(answer.json()) == {"request_id", "code", "message"}
-    return answer
+    response = await caller.client.post("/projects", content=body, headers=headers)
+    assert 400 <= response.status_code < 500, response.text
+    assert set(response.json()) == {"request_id", "code", "message"}
+    return response
 
 
 def _project(text: str) -> bytes:
@@ -139,13 +139,13 @@ async def test_text_that_no_database_can_hold_is_refused_anywhere(caller: Caller
 )
 async def test_nul_in_paths_and_queries_is_refused(caller: Caller, path: str, bad: str) -> None:
     project_id = await caller.create_ready_project()
-    answer = await caller.client.get(path.format(bad).replace("@", project_id))
-    assert answer.status_code == 400, answer.text
+    response = await caller.client.get(path.format(bad).replace("@", project_id))
+    assert response.status_code == 400, response.text
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 async def test_nesting_never_breaks_anything(caller: Caller, opening: str, closing: str) -> None:
-    """Somewhere in this range the parser gives up; just below it every later reader would have to recurse."""
+    """Somewhere in this range the parser fails; just below it, every later step would have to recurse."""
     for depth in (50, 500, *range(930, 1000, 2), 5000, 100_000):
         await _sent(caller, _project('{"name": 7, "deep": ' + opening * depth + "1" + closing * depth + "}"))
 
@@ -167,12 +167,12 @@ async def test_a_body_over_the_limit_is_413(api_app: ApiApp, caller: Caller) -> 
                 yield b" " * 10
 
         for body in (b" " * 2049, pieces()):
-            answer = await client.post("/projects", content=body, headers=JSON)
-            assert answer.status_code == 413, answer.text
-            assert "2048 bytes" in answer.json()["message"]
+            response = await client.post("/projects", content=body, headers=JSON)
+            assert response.status_code == 413, response.text
+            assert "2048 bytes" in response.json()["message"]
 
 
 @pytest.mark.parametrize("length", ["9" * 30, "9" * 5000, "-1", "many"])
 async def test_a_content_length_that_lies_is_no_trouble(caller: Caller, length: str) -> None:
-    answer = await caller.client.post("/projects", content=b"{}", headers={**JSON, "Content-Length": length})
-    assert 400 <= answer.status_code < 500
+    response = await caller.client.post("/projects", content=b"{}", headers={**JSON, "Content-Length": length})
+    assert 400 <= response.status_code < 500

@@ -1,4 +1,4 @@
-"""Work on a branch that is in the way of other work, or is not; and who may come near at all."""
+"""Operations on a branch that conflict with other operations, and access to branches."""
 
 import asyncio
 from dataclasses import replace
@@ -19,10 +19,10 @@ async def test_who_comes_while_a_branch_is_made_or_deleted_is_told_to_come_back(
         ("POST", f"{branch}/set_as_default", None),
         ("POST", f"{branch}/roles", {"role": {"name": "app"}}),
     ):
-        answer = await tree.send(method, path, body)
-        assert answer.status_code == 423, f"{method} {path}: {answer.text}"
-        assert int(answer.headers["retry-after"]) >= 1
-        assert "Nothing was changed; try again in a moment" in answer.json()["message"]
+        response = await tree.send(method, path, body)
+        assert response.status_code == 423, f"{method} {path}: {response.text}"
+        assert int(response.headers["retry-after"]) >= 1
+        assert "Nothing was changed; try again in a moment" in response.json()["message"]
     assert await tree.list_branch_names() == ["dev", "main"]
     await tree.finish_operations()
     await tree.request("PATCH", branch, {"branch": {"name": "new"}})
@@ -40,7 +40,7 @@ async def test_the_parent_is_not_changed_while_it_is_copied(caller: Caller) -> N
         ("POST", f"{parent}/databases", {"database": {"name": "app", "owner_name": "neondb_owner"}}),
     ):
         await tree.request(method, path, body, status=423)
-    await tree.request("PATCH", parent, {"branch": {"name": "renamed"}})  # its data stays as it is
+    await tree.request("PATCH", parent, {"branch": {"name": "renamed"}})  # does not change its data
 
 
 async def test_no_copy_is_made_of_a_branch_that_is_being_changed(caller: Caller) -> None:
@@ -54,15 +54,15 @@ async def test_no_copy_is_made_of_a_branch_that_is_being_changed(caller: Caller)
 async def test_branches_of_one_parent_are_not_in_each_others_way(caller: Caller) -> None:
     tree = await create_project_client(caller)
     answers = await asyncio.gather(*(tree.send("POST", tree.branches_path, {}) for _ in range(8)))
-    assert [answer.status_code for answer in answers] == [201] * 8
-    assert {answer.json()["operations"][0]["status"] for answer in answers} == {"running"}
+    assert [response.status_code for response in answers] == [201] * 8
+    assert {response.json()["operations"][0]["status"] for response in answers} == {"running"}
     assert len(await tree.list_branch_names()) == 9
 
 
 async def test_a_compute_that_starts_is_not_in_a_copys_way(caller: Caller) -> None:
     tree = await create_project_client(caller)
     role = (await tree.get_role_rows(tree.main_branch_id))["neondb_owner"]
-    async with caller.api_app.services.store.transaction() as rows:  # its first start is long ago
+    async with caller.api_app.services.store.transaction() as rows:  # as if its first start was long ago
         await rows.roles.mark_applied(role.branch_id, role.name, role.verifier, clock.now())
     await tree.request("POST", f"{tree.path}/endpoints/{tree.endpoint_id}/restart")
     assert (await tree.begin_branch())["operations"][0]["status"] == "running"

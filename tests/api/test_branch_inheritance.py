@@ -1,4 +1,4 @@
-"""What a branch has from its parent: roles, passwords, databases, and the way to them."""
+"""What a branch inherits from its parent: roles, passwords, databases and connection strings."""
 
 from dataclasses import replace
 
@@ -20,17 +20,20 @@ async def test_roles_and_databases_are_the_parents_with_their_passwords(caller: 
         {"role": {"name": "team", "no_login": True}},
         status=201,
     )
-    asked = {"database": {"name": "stock", "owner_name": "app"}}
-    await tree.request_and_finish("POST", f"{tree.branch_path(tree.main_branch_id)}/databases", asked, status=201)
-    made = await tree.create_branch(endpoints=(READ_WRITE,))
+    requested = {"database": {"name": "stock", "owner_name": "app"}}
+    await tree.request_and_finish("POST", f"{tree.branch_path(tree.main_branch_id)}/databases", requested, status=201)
+    created = await tree.create_branch(endpoints=(READ_WRITE,))
 
     branch_id, known = (
-        made["branch"]["id"],
+        created["branch"]["id"],
         {"owner": tree.creation_response["roles"][0]["password"], "app": app["role"]["password"]},
     )
-    assert {each["name"]: each.get("password") for each in made["roles"]} == {**known, "team": None}
-    assert {each["branch_id"] for each in [*made["roles"], *made["databases"]]} == {branch_id}
-    assert [(each["name"], each["owner_name"]) for each in made["databases"]] == [("shop", "owner"), ("stock", "app")]
+    assert {each["name"]: each.get("password") for each in created["roles"]} == {**known, "team": None}
+    assert {each["branch_id"] for each in [*created["roles"], *created["databases"]]} == {branch_id}
+    assert [(each["name"], each["owner_name"]) for each in created["databases"]] == [
+        ("shop", "owner"),
+        ("stock", "app"),
+    ]
     for name, password in known.items():
         assert (await tree.request("GET", f"{tree.role_path(name, branch_id)}/reveal_password"))["password"] == password
     before, after = await tree.get_role_rows(tree.main_branch_id), await tree.get_role_rows(branch_id)
@@ -44,16 +47,16 @@ async def test_roles_and_databases_are_the_parents_with_their_passwords(caller: 
         "owner": "password",
         "team": "no_login",
     }
-    assert (await tree.request("GET", f"{tree.branch_path(branch_id)}/databases"))["databases"] == made["databases"]
+    assert (await tree.request("GET", f"{tree.branch_path(branch_id)}/databases"))["databases"] == created["databases"]
 
 
 async def test_the_uris_lead_to_the_databases_as_their_owners(caller: Caller) -> None:
     tree = await create_project_client(caller, branch={"role_name": "owner", "database_name": "shop"})
-    made = await tree.create_branch(endpoints=(READ_WRITE,))
-    (uri,) = made["connection_uris"]
+    created = await tree.create_branch(endpoints=(READ_WRITE,))
+    (uri,) = created["connection_uris"]
     assert WITHOUT_DOTS.fullmatch(uri["connection_uri"])
     expected = {
-        "host": made["endpoints"][0]["host"],
+        "host": created["endpoints"][0]["host"],
         "role": "owner",
         "password": tree.creation_response["roles"][0]["password"],
         "database": "shop",
@@ -63,9 +66,9 @@ async def test_the_uris_lead_to_the_databases_as_their_owners(caller: Caller) ->
 
 async def test_the_uris_lead_where_one_can_write(caller: Caller) -> None:
     tree = await create_project_client(caller)
-    made = await tree.create_branch(endpoints=(READ_ONLY, READ_WRITE))
-    writer = next(each for each in made["endpoints"] if each["type"] == "read_write")
-    assert [each["connection_parameters"]["host"] for each in made["connection_uris"]] == [writer["host"]]
+    created = await tree.create_branch(endpoints=(READ_ONLY, READ_WRITE))
+    writer = next(each for each in created["endpoints"] if each["type"] == "read_write")
+    assert [each["connection_parameters"]["host"] for each in created["connection_uris"]] == [writer["host"]]
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -79,14 +82,14 @@ async def test_a_child_of_a_protected_branch_has_passwords_of_its_own(caller: Ca
     )
     await tree.request("PATCH", tree.branch_path(tree.main_branch_id), {"branch": {"protected": True}})
     before = await tree.get_role_rows(tree.main_branch_id)
-    made = await tree.create_branch(endpoints=(READ_WRITE,))
+    created = await tree.create_branch(endpoints=(READ_WRITE,))
 
-    branch_id, passwords = made["branch"]["id"], {each["name"]: each.get("password") for each in made["roles"]}
+    branch_id, passwords = created["branch"]["id"], {each["name"]: each.get("password") for each in created["roles"]}
     own = passwords["neondb_owner"]
     assert own
     assert own != tree.creation_response["roles"][0]["password"]
     assert passwords["team"] is None
-    assert f":{own}@" in made["connection_uris"][0]["connection_uri"]
+    assert f":{own}@" in created["connection_uris"][0]["connection_uri"]
     assert await tree.get_role_rows(tree.main_branch_id) == before
     after = await tree.get_role_rows(branch_id)
     assert after["neondb_owner"].verifier not in (None, before["neondb_owner"].verifier)
@@ -107,10 +110,10 @@ async def test_a_child_of_a_protected_branch_has_passwords_of_its_own(caller: Ca
 
 async def test_where_passwords_are_not_stored_a_child_has_them_and_nobody_shows_them(caller: Caller) -> None:
     tree = await create_project_client(caller, store_passwords=False)
-    made = await tree.create_branch(endpoints=(READ_WRITE,))
-    assert [each.get("password") for each in made["roles"]] == [None]
-    assert "connection_uris" not in made
-    row = (await tree.get_role_rows(made["branch"]["id"]))["neondb_owner"]
+    created = await tree.create_branch(endpoints=(READ_WRITE,))
+    assert [each.get("password") for each in created["roles"]] == [None]
+    assert "connection_uris" not in created
+    row = (await tree.get_role_rows(created["branch"]["id"]))["neondb_owner"]
     assert (row.verifier, row.sealed_password) == (
         (await tree.get_role_rows(tree.main_branch_id))["neondb_owner"].verifier,
         None,
@@ -122,22 +125,24 @@ async def test_a_password_that_nobody_can_open_any_more_is_not_in_the_way(caller
     row = (await tree.get_role_rows(tree.main_branch_id))["neondb_owner"]
     async with caller.api_app.services.store.transaction() as rows:
         await rows.roles.save(replace(row, sealed_password=(row.sealed_password or "")[:-4] + "AAAA"))
-    made = await tree.create_branch()
-    assert [each.get("password") for each in made["roles"]] == [None]
-    assert (await tree.get_role_rows(made["branch"]["id"]))["neondb_owner"].verifier == row.verifier
+    created = await tree.create_branch()
+    assert [each.get("password") for each in created["roles"]] == [None]
+    assert (await tree.get_role_rows(created["branch"]["id"]))["neondb_owner"].verifier == row.verifier
 
 
 async def test_a_branchs_uri_is_told_again_for_its_own_endpoint(caller: Caller) -> None:
     tree = await create_project_client(caller)
-    made = await tree.create_branch(endpoints=(READ_WRITE, READ_ONLY))
-    asked = {"branch_id": made["branch"]["id"], "role_name": "neondb_owner", "database_name": "neondb"}
+    created = await tree.create_branch(endpoints=(READ_WRITE, READ_ONLY))
+    requested = {"branch_id": created["branch"]["id"], "role_name": "neondb_owner", "database_name": "neondb"}
     path = f"{tree.path}/connection_uri"
-    assert (await tree.request("GET", path, **asked))["uri"] == made["connection_uris"][0]["connection_uri"]
-    reader = made["endpoints"][1]
-    assert f"@{reader['host']}/neondb" in (await tree.request("GET", path, **asked, endpoint_id=reader["id"]))["uri"]
-    await tree.request_and_finish("DELETE", f"{tree.path}/endpoints/{made['endpoints'][0]['id']}")
-    answer = await tree.request("GET", path, **asked, status=404)
-    assert "has no read-write endpoint. Create one, or use endpoint_id." in answer["message"]
+    assert (await tree.request("GET", path, **requested))["uri"] == created["connection_uris"][0]["connection_uri"]
+    reader = created["endpoints"][1]
+    assert (
+        f"@{reader['host']}/neondb" in (await tree.request("GET", path, **requested, endpoint_id=reader["id"]))["uri"]
+    )
+    await tree.request_and_finish("DELETE", f"{tree.path}/endpoints/{created['endpoints'][0]['id']}")
+    response = await tree.request("GET", path, **requested, status=404)
+    assert "has no read-write endpoint. Create one, or use endpoint_id." in response["message"]
 
 
 async def test_there_is_no_uri_for_a_group(caller: Caller) -> None:
@@ -148,6 +153,6 @@ async def test_there_is_no_uri_for_a_group(caller: Caller) -> None:
         {"role": {"name": "team", "no_login": True}},
         status=201,
     )
-    asked = {"role_name": "team", "database_name": "neondb"}
-    answer = await tree.request("GET", f"{tree.path}/connection_uri", **asked, status=412)
-    assert answer["message"] == "The role 'team' may not log in, so it has no password."
+    requested = {"role_name": "team", "database_name": "neondb"}
+    response = await tree.request("GET", f"{tree.path}/connection_uri", **requested, status=412)
+    assert response["message"] == "The role 'team' may not log in, so it has no password."

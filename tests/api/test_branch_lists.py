@@ -1,4 +1,4 @@
-"""Lists of branches: searched, sorted, and read page by page until every row was seen once."""
+"""Lists of branches: search, sort, and pagination that returns every row once."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from api.project_client import ProjectClient, create_project_client
 from support.api_client import Caller, Json
 
 ORDERS = list(product(("name", "created_at", "updated_at"), ("asc", "desc")))
-SENTENCES = ("not one that this API gave", "belongs to another order")
+SENTENCES = ("was not issued by this API", "belongs to another sort order")
 
 
 async def _fan(caller: Caller, *names: str) -> ProjectClient:
@@ -27,11 +27,11 @@ async def _fan(caller: Caller, *names: str) -> ProjectClient:
 async def _pages(tree: ProjectClient, **query: Any) -> AsyncIterator[list[Json]]:
     cursor: Json = {}
     while True:
-        answer = await tree.request("GET", tree.branches_path, **query, **cursor)
-        yield answer["branches"]
-        if "next" not in answer["pagination"]:
+        response = await tree.request("GET", tree.branches_path, **query, **cursor)
+        yield response["branches"]
+        if "next" not in response["pagination"]:
             return
-        cursor = {"cursor": answer["pagination"]["next"]}
+        cursor = {"cursor": response["pagination"]["next"]}
 
 
 def _cursor(*parts: Any) -> str:
@@ -42,9 +42,9 @@ async def test_the_branch_that_changed_last_comes_first(caller: Caller) -> None:
     tree = await _fan(caller, "one", "two")
     assert await tree.list_branch_names() == ["two", "one", "main"]
     await tree.request("PATCH", tree.branch_path(tree.main_branch_id), {"branch": {"name": "trunk"}})
-    answer = await tree.request("GET", tree.branches_path)
-    assert [each["name"] for each in answer["branches"]] == ["trunk", "two", "one"]
-    assert answer["pagination"] == {"sort_by": "updated_at", "sort_order": "desc"}
+    response = await tree.request("GET", tree.branches_path)
+    assert [each["name"] for each in response["branches"]] == ["trunk", "two", "one"]
+    assert response["pagination"] == {"sort_by": "updated_at", "sort_order": "desc"}
 
 
 @pytest.mark.parametrize(("by", "order"), ORDERS)
@@ -60,7 +60,7 @@ async def test_pages_hold_every_branch_once_and_in_order(caller: Caller, by: str
     assert len(seen) == 7
     whole = (await tree.request("GET", tree.branches_path, sort_by=by, sort_order=order))["branches"]
     assert seen == whole
-    if by != "name":  # how names sort is the store's matter
+    if by != "name":  # the sort order of names depends on the store
         assert seen == sorted(seen, key=lambda branch: branch[by], reverse=order == "desc")
 
 
@@ -103,7 +103,7 @@ async def test_the_two_directions_are_each_others_mirror(caller: Caller) -> None
         ("", {"main", "dév", "Dév/2", "a dév b", "grün 🌿", "100%", "a_b", "back\\slash", "STRASSE"}),
     ],
 )
-# Ids are searched too: what is searched for here could be in none.
+# Ids are searched too, so these search texts cannot occur in an id.
 async def test_a_search_finds_any_part_of_a_name_in_any_case(caller: Caller, search: str, found: set[str]) -> None:
     tree = await _fan(caller, "dév", "Dév/2", "a dév b", "grün 🌿", "100%", "a_b", "back\\slash", "STRASSE")
     assert set(await tree.list_branch_names(search=search)) == found
@@ -120,8 +120,8 @@ async def test_a_search_finds_an_id(caller: Caller) -> None:
 
 async def test_deleted_branches_are_listed_when_they_are_asked_for(caller: Caller) -> None:
     tree = await _fan(caller, "kept", "gone")
-    gone = (await tree.request("GET", tree.branches_path, search="gone"))["branches"][0]["id"]
-    await tree.request_and_finish("DELETE", tree.branch_path(gone))
+    deleted = (await tree.request("GET", tree.branches_path, search="gone"))["branches"][0]["id"]
+    await tree.request_and_finish("DELETE", tree.branch_path(deleted))
     await tree.create_branch("gone")
     assert sorted(await tree.list_branch_names()) == ["gone", "kept", "main"]
     assert sorted(await tree.list_branch_names(include_deleted=True)) == ["gone", "gone", "kept", "main"]
@@ -138,13 +138,13 @@ async def test_lists_and_counts_keep_to_their_project(caller: Caller) -> None:
 
 async def test_a_cursor_keeps_to_the_order_it_was_given_with(caller: Caller) -> None:
     tree = await _fan(caller, "one", "two!")
-    given: Json = {"sort_by": "name", "sort_order": "asc", "limit": 1}
-    cursor = (await tree.request("GET", tree.branches_path, **given))["pagination"]["next"]
-    for other in ({**given, "sort_order": "desc"}, {**given, "sort_by": "created_at"}, {}):
-        answer = await tree.request("GET", tree.branches_path, status=400, **other, cursor=cursor)
-        assert "belongs to another order: repeat the sort_by and sort_order" in answer["message"]
-    assert await tree.list_branch_names(**given, cursor=cursor) == ["one"]
-    assert await tree.list_branch_names(**{**given, "limit": 9}, cursor=cursor, search="!") == ["two!"]
+    query: Json = {"sort_by": "name", "sort_order": "asc", "limit": 1}
+    cursor = (await tree.request("GET", tree.branches_path, **query))["pagination"]["next"]
+    for other in ({**query, "sort_order": "desc"}, {**query, "sort_by": "created_at"}, {}):
+        response = await tree.request("GET", tree.branches_path, status=400, **other, cursor=cursor)
+        assert "belongs to another sort order. Repeat the sort_by and sort_order" in response["message"]
+    assert await tree.list_branch_names(**query, cursor=cursor) == ["one"]
+    assert await tree.list_branch_names(**{**query, "limit": 9}, cursor=cursor, search="!") == ["two!"]
 
 
 @pytest.mark.parametrize("by", ["name", "updated_at"])
@@ -175,8 +175,8 @@ async def test_a_cursor_keeps_to_the_order_it_was_given_with(caller: Caller) -> 
 )
 async def test_what_is_no_cursor_is_refused_with_a_sentence(caller: Caller, by: str, cursor: str) -> None:
     tree = await create_project_client(caller)
-    answer = await tree.request("GET", tree.branches_path, status=400, sort_by=by, cursor=cursor)
-    assert any(sentence in answer["message"] for sentence in SENTENCES)
+    response = await tree.request("GET", tree.branches_path, status=400, sort_by=by, cursor=cursor)
+    assert any(sentence in response["message"] for sentence in SENTENCES)
 
 
 @pytest.mark.parametrize(("moment", "found"), [("0001-01-01T00:00:00Z", []), ("9999-12-31T23:59:59Z", ["one", "main"])])
@@ -203,8 +203,8 @@ async def test_a_cursor_at_the_end_of_time_is_a_place_like_any_other(
 )
 async def test_a_bad_query_is_refused_and_names_what_is_bad(caller: Caller, query: Json) -> None:
     tree = await create_project_client(caller)
-    answer = await tree.request("GET", tree.branches_path, status=400, **query)
-    assert next(iter(query)) in answer["message"]
+    response = await tree.request("GET", tree.branches_path, status=400, **query)
+    assert next(iter(query)) in response["message"]
 
 
 @pytest.mark.parametrize("query", [{"search": "x" * 257}, {"search": "\0"}])

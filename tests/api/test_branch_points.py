@@ -1,4 +1,4 @@
-"""Branches at a point of their parent's history: what is written, and what is refused with which sentence."""
+"""Branches from a point in their parent's history: what is stored, and the errors."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ MINUTE = timedelta(minutes=1)
 
 
 async def with_history(tree: ProjectClient, branch_id: str | None = None, *, age: timedelta = HOUR) -> datetime:
-    """One can go back to the branch since then; the positions of its WAL begin at 0/100."""
+    """Makes the branch restorable since then; its WAL starts at 0/100."""
     began = clock.now() - age
     branch = await tree.get_branch_row(branch_id or tree.main_branch_id)
     async with tree.caller.api_app.services.store.transaction() as rows:
@@ -27,10 +27,10 @@ async def with_history(tree: ProjectClient, branch_id: str | None = None, *, age
     return began
 
 
-async def told(tree: ProjectClient, made: Json) -> RecoveryTarget | None:
-    """What the operation that makes a branch was told to begin with."""
+async def recovery_target(tree: ProjectClient, created: Json) -> RecoveryTarget | None:
+    """Returns the starting point in the parameters of the operation that creates a branch."""
     async with tree.caller.api_app.services.store.read() as rows:
-        operation = await rows.operations.get(OperationId(made["operations"][0]["id"]))
+        operation = await rows.operations.get(OperationId(created["operations"][0]["id"]))
     assert operation is not None
     return history.decode_target(operation.parameters)
 
@@ -48,30 +48,30 @@ async def test_a_moment_is_resolved_and_shown_as_it_was_asked_for(caller: Caller
     await with_history(tree)
     volume = (await tree.get_branch_row(tree.main_branch_id)).volume_id
     at = (clock.now() - 30 * MINUTE).replace(microsecond=123456)
-    made = await tree.begin_branch("then", parent_timestamp=at.isoformat(), endpoints=(READ_ONLY,))
-    assert operation_actions(made) == ["create_branch", "start_compute"]
-    assert await told(tree, made) == RecoveryTarget(volume_id=volume, point=Point(at=at))
-    assert _moment(made["branch"]["parent_timestamp"]) == at
-    assert made["branch"].get("parent_lsn") is None
-    assert [role["name"] for role in made["roles"]] == ["neondb_owner"]
+    created = await tree.begin_branch("then", parent_timestamp=at.isoformat(), endpoints=(READ_ONLY,))
+    assert operation_actions(created) == ["create_branch", "start_compute"]
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=volume, point=Point(at=at))
+    assert _moment(created["branch"]["parent_timestamp"]) == at
+    assert created["branch"].get("parent_lsn") is None
+    assert [role["name"] for role in created["roles"]] == ["neondb_owner"]
 
 
 async def test_a_position_is_resolved_and_shown_as_postgres_writes_it(caller: Caller) -> None:
     tree = await create_project_client(caller)
     await with_history(tree)
     volume = (await tree.get_branch_row(tree.main_branch_id)).volume_id
-    made = await tree.begin_branch("then", parent_lsn="0/00ab1234")
-    assert await told(tree, made) == RecoveryTarget(volume_id=volume, point=Point(lsn="0/AB1234"))
-    assert made["branch"]["parent_lsn"] == "0/AB1234"
+    created = await tree.begin_branch("then", parent_lsn="0/00ab1234")
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=volume, point=Point(lsn="0/AB1234"))
+    assert created["branch"]["parent_lsn"] == "0/AB1234"
 
 
 async def test_without_a_point_it_begins_with_what_its_parent_has_when_it_is_made(caller: Caller) -> None:
     tree = await create_project_client(caller)
-    assert await told(tree, await tree.begin_branch("now")) is None
+    assert await recovery_target(tree, await tree.begin_branch("now")) is None
 
 
 async def test_a_moment_that_a_restore_took_away_is_the_end_of_what_came_before(caller: Caller) -> None:
-    """Also of a volume that no branch has any more."""
+    """Also for a volume that no branch uses any more."""
     tree = await create_project_client(caller)
     began = await with_history(tree)
     main = await tree.get_branch_row(tree.main_branch_id)
@@ -94,9 +94,9 @@ async def test_a_moment_that_a_restore_took_away_is_the_end_of_what_came_before(
         (40, RecoveryTarget(volume_id=main.volume_id, point=Point(at=began + 40 * MINUTE))),
     ]:
         at = began + minutes * MINUTE
-        made = await tree.begin_branch(parent_timestamp=at.isoformat())
-        assert await told(tree, made) == target
-        assert _moment(made["branch"]["parent_timestamp"]) == at
+        created = await tree.begin_branch(parent_timestamp=at.isoformat())
+        assert await recovery_target(tree, created) == target
+        assert _moment(created["branch"]["parent_timestamp"]) == at
 
 
 async def test_a_point_outside_the_history_is_refused_with_the_window(caller: Caller) -> None:
@@ -171,8 +171,8 @@ async def test_a_protected_parents_child_has_other_passwords_at_a_point_too(call
     tree = await create_project_client(caller)
     await with_history(tree)
     await tree.request_and_finish("PATCH", tree.branch_path(tree.main_branch_id), {"branch": {"protected": True}})
-    made = await tree.begin_branch(parent_timestamp=(clock.now() - MINUTE).isoformat())
-    (own,) = (await tree.get_role_rows(made["branch"]["id"])).values()
+    created = await tree.begin_branch(parent_timestamp=(clock.now() - MINUTE).isoformat())
+    (own,) = (await tree.get_role_rows(created["branch"]["id"])).values()
     (parents,) = (await tree.get_role_rows(tree.main_branch_id)).values()
     assert own.verifier != parents.verifier
 
@@ -182,6 +182,6 @@ async def test_a_parent_that_is_archived_comes_back_first(caller: Caller) -> Non
     child = (await tree.create_branch("child"))["branch"]["id"]
     async with caller.api_app.services.store.transaction() as rows:
         await rows.branches.save(replace(await tree.get_branch_row(child), state=BranchState.ARCHIVED))
-    made = await tree.begin_branch("grandchild", parent_id=child)
-    assert operation_actions(made) == ["timeline_unarchive", "create_branch"]
-    assert BranchId(made["operations"][0]["branch_id"]) == child
+    created = await tree.begin_branch("grandchild", parent_id=child)
+    assert operation_actions(created) == ["timeline_unarchive", "create_branch"]
+    assert BranchId(created["operations"][0]["branch_id"]) == child

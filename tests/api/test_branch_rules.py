@@ -1,4 +1,4 @@
-"""What may not be done with a branch: each rule, with a sentence that says what to do."""
+"""What is not allowed with a branch: each rule has an error message that says what to do."""
 
 import asyncio
 from dataclasses import replace
@@ -20,7 +20,7 @@ def _in(span: timedelta, zone: timezone = UTC) -> str:
 
 
 async def _refused(tree: ProjectClient, status: int, endpoints: list[Json] | None = None, **fields: Any) -> str:
-    """The sentence with which a branch of these fields is refused."""
+    """Returns the error message for a branch with these fields."""
     body: Json = {"branch": fields, **({} if endpoints is None else {"endpoints": endpoints})}
     return await tree.expect_error(status, "POST", tree.branches_path, body)
 
@@ -105,7 +105,7 @@ async def test_of_two_that_want_a_name_at_once_one_gets_it(caller: Caller) -> No
     tree = await create_project_client(caller)
     body = {"branch": {"name": "dev"}}
     answers = await asyncio.gather(*(tree.send("POST", tree.branches_path, body) for _ in range(4)))
-    assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
+    assert sorted(response.status_code for response in answers) == [201, 409, 409, 409]
 
 
 @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5, minutes=30)), timezone(timedelta(hours=-8))])
@@ -113,10 +113,10 @@ async def test_a_branch_may_expire_within_thirty_days(caller: Caller, zone: time
     tree = await create_project_client(caller)
     for span in (timedelta(minutes=1), 30 * DAY - timedelta(minutes=1)):
         at = _in(span, zone)
-        made = (await tree.create_branch(expires_at=at))["branch"]
-        assert datetime.fromisoformat(made["expires_at"]) == datetime.fromisoformat(at)
-        assert 0 <= span.total_seconds() - made["ttl_interval_seconds"] < 30
-        assert await tree.get_branch(made["id"]) == made
+        created = (await tree.create_branch(expires_at=at))["branch"]
+        assert datetime.fromisoformat(created["expires_at"]) == datetime.fromisoformat(at)
+        assert 0 <= span.total_seconds() - created["ttl_interval_seconds"] < 30
+        assert await tree.get_branch(created["id"]) == created
     assert "more than 30 days away" in await _refused(tree, 400, expires_at=_in(30 * DAY + timedelta(minutes=1), zone))
 
 
@@ -168,7 +168,7 @@ async def test_one_that_expires_has_no_children_no_protection_and_is_no_default(
 
 
 async def test_one_whose_time_is_over_can_still_be_renamed_and_kept(caller: Caller) -> None:
-    """The task that deletes it comes a moment later."""
+    """The task that deletes it runs a moment later."""
     tree = await create_project_client(caller)
     branch_id = (await tree.create_branch("dev", expires_at=_in(DAY)))["branch"]["id"]
     row = await tree.get_branch_row(branch_id)

@@ -1,4 +1,4 @@
-"""Two things that want the same project: the second is held for a moment, then told to come back."""
+"""Conflicting requests on one project: the second waits for a moment, then gets an error to retry."""
 
 import asyncio
 from typing import Any
@@ -15,8 +15,8 @@ CHANGES: list[tuple[str, str, Any]] = [
 ]
 
 
-async def _is_held(task: "asyncio.Task[Any]") -> bool:
-    """It has met the work that is in the way, and waits."""
+async def _is_blocked(task: "asyncio.Task[Any]") -> bool:
+    """Waits until the request is blocked by the running operation."""
     for _ in range(5):
         await asyncio.sleep(0.02)
     return not task.done()
@@ -25,10 +25,10 @@ async def _is_held(task: "asyncio.Task[Any]") -> bool:
 @pytest.mark.parametrize(("method", "rest", "body"), CHANGES)
 async def test_work_in_the_way_is_423_and_safe_to_retry(caller: Caller, method: str, rest: str, body: Any) -> None:
     project_id = (await caller.create_project(name="busy"))["project"]["id"]
-    answer = await caller.client.request(method, f"/projects/{project_id}{rest}", json=body)
-    assert answer.status_code == 423, answer.text
-    assert int(answer.headers["retry-after"]) >= 1
-    assert "Nothing was changed" in answer.json()["message"]
+    response = await caller.client.request(method, f"/projects/{project_id}{rest}", json=body)
+    assert response.status_code == 423, response.text
+    assert int(response.headers["retry-after"]) >= 1
+    assert "Nothing was changed" in response.json()["message"]
     assert (await caller.get_project(project_id))["name"] == "busy"
     await caller.finish_operations(project_id)
     assert (await caller.client.request(method, f"/projects/{project_id}{rest}", json=body)).status_code == 200
@@ -41,7 +41,7 @@ async def test_a_request_succeeds_when_the_work_ends_in_time(
     project_id = (await caller.create_project())["project"]["id"]
     async with caller.client_for(ApiApp(api_app.platform, hold_seconds=60)) as client:
         request = asyncio.create_task(client.request(method, f"/projects/{project_id}{rest}", json=body))
-        assert await _is_held(request)
+        assert await _is_blocked(request)
         await caller.finish_operations(project_id)
         assert (await request).status_code == 200
 
@@ -49,12 +49,12 @@ async def test_a_request_succeeds_when_the_work_ends_in_time(
 async def test_while_one_request_is_held_others_are_answered(api_app: ApiApp, caller: Caller) -> None:
     project_id = (await caller.create_project(name="busy"))["project"]["id"]
     async with caller.client_for(ApiApp(api_app.platform, hold_seconds=60)) as client:
-        held = asyncio.create_task(client.delete(f"/projects/{project_id}"))
-        assert await _is_held(held)
+        deletion = asyncio.create_task(client.delete(f"/projects/{project_id}"))
+        assert await _is_blocked(deletion)
         assert (await client.get(f"/projects/{project_id}")).status_code == 200
         assert (await client.post("/projects", json={"project": {"name": "other"}})).status_code == 201
         await caller.finish_operations(project_id)
-        assert (await held).status_code == 200
+        assert (await deletion).status_code == 200
     assert await caller.list_project_names() == ["other"]
 
 
@@ -69,9 +69,9 @@ async def test_recovery_waits_for_the_computes_to_stop(caller: Caller) -> None:
 async def test_of_two_deletions_at_once_one_wins(caller: Caller) -> None:
     project_id = await caller.create_ready_project()
     answers = await asyncio.gather(*(caller.client.delete(f"/projects/{project_id}") for _ in range(4)))
-    assert sorted(answer.status_code for answer in answers)[0] == 200
-    assert {answer.status_code for answer in answers} <= {200, 404, 423}
-    assert sum(answer.status_code == 200 for answer in answers) == 1
+    assert sorted(response.status_code for response in answers)[0] == 200
+    assert {response.status_code for response in answers} <= {200, 404, 423}
+    assert sum(response.status_code == 200 for response in answers) == 1
     async with caller.api_app.platform.store.read() as rows:
         assert len(await rows.operations.list_open(ProjectId(project_id))) == 1
 
@@ -86,7 +86,7 @@ async def test_changes_at_the_same_time_lose_nothing(caller: Caller) -> None:
     ]
     path = f"/projects/{project_id}"
     answers = await asyncio.gather(*(caller.client.patch(path, json={"project": each}) for each in changes))
-    assert [answer.status_code for answer in answers] == [200] * 4
+    assert [response.status_code for response in answers] == [200] * 4
     shown = await caller.get_project(project_id)
     assert (shown["name"], shown["history_retention_seconds"]) == ("together", 60)
     assert (shown["settings"]["hipaa"], shown["settings"]["quota"]) == (True, {"written_data_bytes": 5})

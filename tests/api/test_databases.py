@@ -1,4 +1,4 @@
-"""Databases of a branch: created, renamed, given away and deleted, whatever they are called."""
+"""Databases of a branch: create, rename, change the owner and delete, with unusual names."""
 
 import asyncio
 from dataclasses import replace
@@ -51,14 +51,14 @@ async def _has_role(tree: ProjectClient, name: str = "app") -> None:
 
 async def test_one_is_created_and_shown(caller: Caller) -> None:
     tree = await create_project_client(caller)
-    made = await _created(tree)
-    database = made["database"]
+    created = await _created(tree)
+    database = created["database"]
     assert (database["name"], database["owner_name"], database["branch_id"]) == (
         "shop",
         "neondb_owner",
         tree.main_branch_id,
     )
-    (work,) = made["operations"]
+    (work,) = created["operations"]
     assert (work["action"], work["status"]) == ("apply_config", "running")
     assert (work["branch_id"], work["endpoint_id"]) == (tree.main_branch_id, tree.endpoint_id)
     assert (await tree.request("GET", tree.database_path("shop")))["database"] == database
@@ -71,8 +71,8 @@ async def test_one_is_created_and_shown(caller: Caller) -> None:
 async def test_without_an_endpoint_the_work_names_the_branch_alone(caller: Caller) -> None:
     tree = await create_project_client(caller)
     branch_id = (await tree.create_branch())["branch"]["id"]
-    made = await tree.request_and_finish("POST", databases_of(tree, branch_id), _asked("shop"), status=201)
-    assert (made["operations"][0]["branch_id"], "endpoint_id" in made["operations"][0]) == (branch_id, False)
+    created = await tree.request_and_finish("POST", databases_of(tree, branch_id), _asked("shop"), status=201)
+    assert (created["operations"][0]["branch_id"], "endpoint_id" in created["operations"][0]) == (branch_id, False)
     await tree.request("GET", tree.database_path("shop"), status=404)
     await tree.request("GET", tree.database_path("shop", branch_id))
 
@@ -80,16 +80,16 @@ async def test_without_an_endpoint_the_work_names_the_branch_alone(caller: Calle
 @pytest.mark.parametrize("name", ODD_NAMES)
 async def test_any_name_that_postgres_takes_works_on_every_route(caller: Caller, name: str) -> None:
     tree = await create_project_client(caller)
-    made = await _created(tree, name)
-    assert made["database"]["name"] == name
-    assert (await tree.request("GET", tree.database_path(name)))["database"] == made["database"]
+    created = await _created(tree, name)
+    assert created["database"]["name"] == name
+    assert (await tree.request("GET", tree.database_path(name)))["database"] == created["database"]
     await tree.request_and_finish("PATCH", tree.database_path(name), {"database": {"name": "plain"}})
     await tree.request("GET", tree.database_path(name), status=404)
     back = await tree.request_and_finish("PATCH", tree.database_path("plain"), {"database": {"name": name}})
-    assert (back["database"]["name"], back["database"]["id"]) == (name, made["database"]["id"])
+    assert (back["database"]["name"], back["database"]["id"]) == (name, created["database"]["id"])
     assert name in [each["name"] for each in (await tree.create_branch())["databases"]]
-    gone = await tree.request_and_finish("DELETE", tree.database_path(name))
-    assert (gone["database"]["name"], operation_actions(gone)) == (name, ["apply_config"])
+    deleted = await tree.request_and_finish("DELETE", tree.database_path(name))
+    assert (deleted["database"]["name"], operation_actions(deleted)) == (name, ["apply_config"])
 
 
 @pytest.mark.parametrize(("name", "sentence"), BAD_NAMES)
@@ -147,7 +147,7 @@ async def test_a_name_is_given_once_on_a_branch(caller: Caller) -> None:
 async def test_of_two_that_want_a_name_at_once_one_gets_it(caller: Caller) -> None:
     tree = await create_project_client(caller)
     answers = await asyncio.gather(*(tree.send("POST", databases_of(tree), _asked("shop")) for _ in range(3)))
-    assert sorted(answer.status_code for answer in answers) == [201, 423, 423]
+    assert sorted(response.status_code for response in answers) == [201, 423, 423]
 
 
 async def test_a_name_and_an_owner_are_changed_together_or_alone(caller: Caller) -> None:
@@ -195,7 +195,7 @@ async def test_what_is_not_there(caller: Caller) -> None:
             404, method, tree.database_path("nothing"), body
         )
     for method, body in (("GET", None), ("PATCH", {"database": {"name": "new"}}), ("DELETE", None)):
-        assert "no such path" in await tree.expect_error(404, method, tree.database_path(""), body)
+        assert "This path does not exist" in await tree.expect_error(404, method, tree.database_path(""), body)
     nowhere = str(BranchId.new())
     for method, path, body in (
         ("GET", databases_of(tree, nowhere), None),
@@ -215,9 +215,9 @@ async def test_another_change_of_the_branch_waits_its_turn(caller: Caller) -> No
         ("PATCH", tree.database_path("neondb"), {"database": {"name": "new"}}),
         ("DELETE", tree.role_path("neondb_owner"), None),
     ):
-        answer = await tree.send(method, path, body)
-        assert answer.status_code == 423, f"{method} {path}: {answer.text}"
-        assert int(answer.headers["retry-after"]) >= 1
+        response = await tree.send(method, path, body)
+        assert response.status_code == 423, f"{method} {path}: {response.text}"
+        assert int(response.headers["retry-after"]) >= 1
 
 
 async def test_strangers_find_no_database_and_a_project_key_its_own(

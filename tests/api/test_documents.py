@@ -1,4 +1,4 @@
-"""The API's description of itself: a page to read without internet, and the same for machines."""
+"""The documentation of the API: a page without external resources, and the OpenAPI document."""
 
 import json
 import re
@@ -12,7 +12,7 @@ COMMITTED = Path(__file__).parents[2] / "openapi" / "v2.json"
 
 
 class _Page(HTMLParser):
-    """What a browser would fetch, and where the page's links lead."""
+    """Collects the resources that a browser would load, and the links of the page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -24,25 +24,25 @@ class _Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
-        given = dict(attrs)
-        if given.get("id"):
-            self.ids.add(str(given["id"]))
+        attributes = dict(attrs)
+        if attributes.get("id"):
+            self.ids.add(str(attributes["id"]))
         if tag == "a":
-            self.links.append(str(given.get("href")))
-        elif "href" in given or "src" in given:
+            self.links.append(str(attributes.get("href")))
+        elif "href" in attributes or "src" in attributes:
             self.fetched.append(tag)
 
 
 async def test_the_page_needs_no_internet_and_no_script(api_app: ApiApp) -> None:
     async with api_app.client() as client:
-        answer = await client.get("/docs")
-    assert answer.status_code == 200
-    page = _Page(answer.text)
+        response = await client.get("/docs")
+    assert response.status_code == 200
+    page = _Page(response.text)
     assert page.fetched == []
     assert not {"script", "img", "link", "iframe"} & page.tags
-    assert not re.search(r"https?://|//cdn|@import|url\(", answer.text)
-    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
-    assert answer.headers["x-frame-options"] == "DENY"
+    assert not re.search(r"https?://|//cdn|@import|url\(", response.text)
+    assert response.headers["content-security-policy"].startswith("default-src 'none'")
+    assert response.headers["x-frame-options"] == "DENY"
 
 
 async def test_the_page_tells_every_route_and_its_links_lead_somewhere(api_app: ApiApp) -> None:
@@ -57,6 +57,6 @@ async def test_the_page_tells_every_route_and_its_links_lead_somewhere(api_app: 
 
 async def test_machines_get_what_is_committed(api_app: ApiApp) -> None:
     async with api_app.client() as client:
-        answer = await client.get("/openapi.json")
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json() == json.loads(COMMITTED.read_text())
+        response = await client.get("/openapi.json")
+    assert response.headers["content-type"] == "application/json"
+    assert response.json() == json.loads(COMMITTED.read_text())

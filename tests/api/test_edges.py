@@ -1,4 +1,4 @@
-"""The edges cannot reach the machine: the guard that every test here runs under does bite."""
+"""API code cannot access the machine: the guard that all tests here use detects violations."""
 
 import asyncio
 import subprocess
@@ -13,12 +13,12 @@ from support.api_app import ApiApp
 from support.api_client import Caller
 
 
-async def _caught(front: ApiApp, caller: Caller, patch: pytest.MonkeyPatch, act: Callable[..., Any]) -> str:
-    """What the guard noted when every authenticated request acts like this."""
+async def _caught(app: ApiApp, caller: Caller, patch: pytest.MonkeyPatch, act: Callable[..., Any]) -> str:
+    """Returns the violations that the guard recorded when every authenticated request does this."""
     with patch.context() as during:
-        during.setattr(front.services.rate_limiter, "take", act)
-        answer = await caller.client_for(front, crashes=True).get("/auth")
-    assert answer.status_code == 500
+        during.setattr(app.services.rate_limiter, "take", act)
+        response = await caller.client_for(app, crashes=True).get("/auth")
+    assert response.status_code == 500
     (offence,) = fronts.violations
     fronts.violations.clear()
     return offence

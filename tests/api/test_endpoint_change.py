@@ -1,4 +1,4 @@
-"""Changing an endpoint: how it pools, its size, its settings, when it sleeps, and whether it serves at all."""
+"""Changing an endpoint: pooling, size, settings, suspend timeout, and disabling it."""
 
 import asyncio
 from typing import Any
@@ -26,20 +26,20 @@ async def _shown(caller: Caller, path: str) -> Json:
 
 
 async def _changed(caller: Caller, path: str, **fields: Any) -> Json:
-    answer = await _patch(caller, path, **fields)
-    assert answer.status_code == 200, answer.text
-    changed: Json = answer.json()
+    response = await _patch(caller, path, **fields)
+    assert response.status_code == 200, response.text
+    changed: Json = response.json()
     assert changed == {"endpoint": await _shown(caller, path), "operations": []}
     return changed["endpoint"]  # type: ignore[no-any-return]
 
 
 async def _refused(caller: Caller, path: str, **fields: Any) -> str:
-    """The sentence; nothing changed."""
+    """Returns the error message, and checks that nothing changed."""
     before = await _shown(caller, path)
-    answer = await _patch(caller, path, **fields)
-    assert answer.status_code == 400, answer.text
+    response = await _patch(caller, path, **fields)
+    assert response.status_code == 400, response.text
     assert await _shown(caller, path) == before
-    return str(answer.json()["message"])
+    return str(response.json()["message"])
 
 
 @pytest.mark.parametrize("state", list(EndpointState))
@@ -101,13 +101,13 @@ async def test_each_field_changes_and_a_running_compute_hears_of_what_concerns_i
     caller: Caller, state: EndpointState, name: str, value: Any
 ) -> None:
     path = await has_endpoint(caller, state, max_cu=1.0)
-    answer = await _patch(caller, path, **{name: value})
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["endpoint"][name] == value
+    response = await _patch(caller, path, **{name: value})
+    assert response.status_code == 200, response.text
+    assert response.json()["endpoint"][name] == value
     assert (await _shown(caller, path))[name] == value
     concerns = name.startswith("autoscaling") or name == "settings"
     heard = ["apply_config"] if concerns and state is EndpointState.ACTIVE else []
-    assert [operation["action"] for operation in answer.json()["operations"]] == heard
+    assert [operation["action"] for operation in response.json()["operations"]] == heard
 
 
 async def test_disabling_stops_it_and_enabling_does_not_start_it(caller: Caller) -> None:
@@ -193,8 +193,8 @@ async def test_a_bad_change_is_refused_with_a_reason_and_whole(caller: Caller, f
 async def test_text_that_no_database_can_hold_is_refused(caller: Caller, fields: str, bad: str) -> None:
     path = await has_endpoint(caller)
     content = ('{"endpoint": ' + fields.replace("@", bad) + "}").encode()
-    answer = await caller.client.patch(path, content=content, headers={"Content-Type": "application/json"})
-    assert answer.status_code == 400, answer.text
+    response = await caller.client.patch(path, content=content, headers={"Content-Type": "application/json"})
+    assert response.status_code == 400, response.text
 
 
 async def test_gateways_are_told_to_forget_what_they_know(caller: Caller) -> None:
@@ -237,6 +237,6 @@ async def test_changes_at_the_same_time_lose_nothing(caller: Caller) -> None:
     path = await has_endpoint(caller)
     changes: list[Json] = [{"pooler_enabled": True}, {"settings": {"pgbouncer_settings": SETTINGS}}]
     answers = await asyncio.gather(*(_patch(caller, path, **each) for each in changes))
-    assert [answer.status_code for answer in answers] == [200] * 2
+    assert [response.status_code for response in answers] == [200] * 2
     shown = await _shown(caller, path)
     assert (shown["pooler_enabled"], shown["settings"]) == (True, {"pgbouncer_settings": SETTINGS})

@@ -1,4 +1,4 @@
-"""New endpoints, and those that go: one that writes and any number that read, on any branch."""
+"""Creating and deleting endpoints: one read-write endpoint and any number of read-only ones per branch."""
 
 import asyncio
 from dataclasses import replace
@@ -23,19 +23,19 @@ DEFAULTS = {"suspend_timeout_seconds": 600, "autoscaling_limit_min_cu": 0.5, "au
 
 
 async def _answer(tree: ProjectClient, status: int, kind: Json, branch_id: str | None = None, **fields: Any) -> Json:
-    asked = {"branch_id": branch_id or tree.main_branch_id, **kind, **fields}
-    return await tree.request("POST", f"{tree.path}/endpoints", {"endpoint": asked}, status=status)
+    requested = {"branch_id": branch_id or tree.main_branch_id, **kind, **fields}
+    return await tree.request("POST", f"{tree.path}/endpoints", {"endpoint": requested}, status=status)
 
 
 async def _created(tree: ProjectClient, kind: Json, branch_id: str | None = None, **fields: Any) -> Json:
-    made = await _answer(tree, 201, kind, branch_id, **fields)
+    created = await _answer(tree, 201, kind, branch_id, **fields)
     await tree.finish_operations()
-    return made
+    return created
 
 
 async def _refused(tree: ProjectClient, status: int, kind: Json, **fields: Any) -> str:
-    asked = {"branch_id": tree.main_branch_id, **kind, **fields}
-    return await tree.expect_error(status, "POST", f"{tree.path}/endpoints", {"endpoint": asked})
+    requested = {"branch_id": tree.main_branch_id, **kind, **fields}
+    return await tree.expect_error(status, "POST", f"{tree.path}/endpoints", {"endpoint": requested})
 
 
 async def _listed(tree: ProjectClient, branch_id: str | None = None) -> list[str]:
@@ -47,16 +47,19 @@ async def _listed(tree: ProjectClient, branch_id: str | None = None) -> list[str
 async def test_one_starts_at_once_with_the_projects_defaults(caller: Caller, kind: Json) -> None:
     tree = await create_project_client(caller, default_endpoint_settings=DEFAULTS)
     branch_id = (await tree.create_branch())["branch"]["id"]
-    made = await _created(tree, kind, branch_id)
-    endpoint = made["endpoint"]
+    created = await _created(tree, kind, branch_id)
+    endpoint = created["endpoint"]
     assert endpoint | kind | DEFAULTS == endpoint
     assert (endpoint["branch_id"], endpoint["project_id"]) == (branch_id, tree.id)
     assert (endpoint["current_state"], endpoint["pending_state"]) == ("init", "active")
     assert (endpoint["disabled"], endpoint["passwordless_access"], endpoint["pooler_enabled"]) == (False, True, False)
     assert endpoint["host"] == f"{endpoint['id']}.{endpoint['proxy_host']}"
     assert (endpoint["settings"], "name" in endpoint) == ({}, False)
-    assert (operation_actions(made), operation_statuses(made)) == (["start_compute"], ["running"])
-    assert (made["operations"][0]["endpoint_id"], made["operations"][0]["branch_id"]) == (endpoint["id"], branch_id)
+    assert (operation_actions(created), operation_statuses(created)) == (["start_compute"], ["running"])
+    assert (created["operations"][0]["endpoint_id"], created["operations"][0]["branch_id"]) == (
+        endpoint["id"],
+        branch_id,
+    )
     assert (await tree.request("GET", f"{tree.path}/endpoints/{endpoint['id']}"))["endpoint"] == endpoint
     assert await _listed(tree, branch_id) == [endpoint["id"]]
     assert await _listed(tree) == [tree.endpoint_id, endpoint["id"]]
@@ -84,19 +87,19 @@ async def test_what_is_asked_for_is_kept_and_shown(caller: Caller, fields: Json)
 
 
 async def test_the_projects_settings_are_taken_over_a_group_at_a_time(caller: Caller) -> None:
-    given = {"pg_settings": {"work_mem": "8MB"}, "pgbouncer_settings": {"default_pool_size": "7"}}
-    tree = await create_project_client(caller, default_endpoint_settings=given)
+    defaults = {"pg_settings": {"work_mem": "8MB"}, "pgbouncer_settings": {"default_pool_size": "7"}}
+    tree = await create_project_client(caller, default_endpoint_settings=defaults)
     own = {"pg_settings": {"statement_timeout": "5s"}}
-    assert (await _created(tree, READ_ONLY))["endpoint"]["settings"] == given
-    assert (await _created(tree, READ_ONLY, settings=own))["endpoint"]["settings"] == {**given, **own}
+    assert (await _created(tree, READ_ONLY))["endpoint"]["settings"] == defaults
+    assert (await _created(tree, READ_ONLY, settings=own))["endpoint"]["settings"] == {**defaults, **own}
 
 
 async def test_a_disabled_one_does_not_start(caller: Caller) -> None:
     tree = await create_project_client(caller)
-    made = await _answer(tree, 201, READ_ONLY, disabled=True)
-    endpoint = made["endpoint"]
+    created = await _answer(tree, 201, READ_ONLY, disabled=True)
+    endpoint = created["endpoint"]
     assert (endpoint["disabled"], endpoint["current_state"], "pending_state" in endpoint) == (True, "init", False)
-    assert made["operations"] == []
+    assert created["operations"] == []
     path = f"{tree.path}/endpoints/{endpoint['id']}"
     assert "is disabled. Enable it first" in await tree.expect_error(412, "POST", f"{path}/start")
     await tree.request("PATCH", path, {"endpoint": {"disabled": False}})
@@ -118,22 +121,22 @@ async def test_a_branch_has_one_that_writes_and_many_that_read(caller: Caller) -
 async def test_of_two_that_want_to_write_at_once_one_does(caller: Caller) -> None:
     tree = await create_project_client(caller)
     branch_id = (await tree.create_branch())["branch"]["id"]
-    asked = {"endpoint": {"branch_id": branch_id, **READ_WRITE}}
-    answers = await asyncio.gather(*(tree.send("POST", f"{tree.path}/endpoints", asked) for _ in range(3)))
-    assert sorted(answer.status_code for answer in answers) == [201, 422, 422]
+    requested = {"endpoint": {"branch_id": branch_id, **READ_WRITE}}
+    answers = await asyncio.gather(*(tree.send("POST", f"{tree.path}/endpoints", requested) for _ in range(3)))
+    assert sorted(response.status_code for response in answers) == [201, 422, 422]
 
 
 async def test_several_readers_are_made_at_once(caller: Caller) -> None:
     tree = await create_project_client(caller)
-    asked = {"endpoint": {"branch_id": tree.main_branch_id, **READ_ONLY}}
-    answers = await asyncio.gather(*(tree.send("POST", f"{tree.path}/endpoints", asked) for _ in range(4)))
-    assert [answer.status_code for answer in answers] == [201] * 4
+    requested = {"endpoint": {"branch_id": tree.main_branch_id, **READ_ONLY}}
+    answers = await asyncio.gather(*(tree.send("POST", f"{tree.path}/endpoints", requested) for _ in range(4)))
+    assert [response.status_code for response in answers] == [201] * 4
 
 
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"region_id": "aws-eu-central-1"}, "is in the region aws-us-east-2, and so are its endpoints"),
+        ({"region_id": "aws-eu-central-1"}, "Endpoints are in the region of their project, aws-us-east-2"),
         ({"region_id": ""}, "leave region_id out"),
         ({"type": "write_only"}, "endpoint.type"),
         ({"type": None}, "endpoint.type"),
@@ -171,11 +174,11 @@ async def test_a_bad_body_is_refused(caller: Caller, body: Any) -> None:
 
 async def test_the_branch_is_one_of_the_project(caller: Caller) -> None:
     tree, other = await create_project_client(caller), await create_project_client(caller)
-    gone = (await tree.create_branch())["branch"]["id"]
-    await tree.request_and_finish("DELETE", tree.branch_path(gone))
-    for branch_id in (str(BranchId.new()), other.main_branch_id, gone):
+    deleted = (await tree.create_branch())["branch"]["id"]
+    await tree.request_and_finish("DELETE", tree.branch_path(deleted))
+    for branch_id in (str(BranchId.new()), other.main_branch_id, deleted):
         assert "branch could not be found" in await _refused(tree, 404, READ_ONLY, branch_id=branch_id)
-    for branch_id in (str(BranchId.new()), other.main_branch_id, gone):
+    for branch_id in (str(BranchId.new()), other.main_branch_id, deleted):
         await tree.request("GET", f"{tree.branch_path(branch_id)}/endpoints", status=404)
 
 
@@ -184,9 +187,9 @@ async def test_a_deletion_stops_it_and_again_finds_nothing_to_do(caller: Caller)
     reader = (await _created(tree, READ_ONLY))["endpoint"]["id"]
     path, activity = f"{tree.path}/endpoints/{reader}", caller.api_app.services.activity
     await activity.report("endpoints", 1, [])
-    gone = await tree.request("DELETE", path)
-    assert (gone["endpoint"]["id"], "pending_state" in gone["endpoint"]) == (reader, False)
-    assert (operation_actions(gone), gone["operations"][0]["endpoint_id"]) == (["suspend_compute"], reader)
+    deleted = await tree.request("DELETE", path)
+    assert (deleted["endpoint"]["id"], "pending_state" in deleted["endpoint"]) == (reader, False)
+    assert (operation_actions(deleted), deleted["operations"][0]["endpoint_id"]) == (["suspend_compute"], reader)
     assert reader in await activity.report("endpoints", 2, [])
     assert await _listed(tree) == [tree.endpoint_id]
     assert await _listed(tree, tree.main_branch_id) == [tree.endpoint_id]
@@ -210,15 +213,15 @@ async def test_what_is_not_there_cannot_be_deleted(caller: Caller) -> None:
 async def test_work_in_the_way_is_423(caller: Caller) -> None:
     tree = await create_project_client(caller)
     branch_id = (await tree.begin_branch())["branch"]["id"]
-    asked = {"endpoint": {"branch_id": branch_id, **READ_ONLY}}
-    busy = await tree.send("POST", f"{tree.path}/endpoints", asked)
+    requested = {"endpoint": {"branch_id": branch_id, **READ_ONLY}}
+    busy = await tree.send("POST", f"{tree.path}/endpoints", requested)
     assert (busy.status_code, busy.headers["retry-after"]) == (423, "1")
     await tree.finish_operations()
-    made = await _answer(tree, 201, READ_ONLY, branch_id)
-    path = f"{tree.path}/endpoints/{made['endpoint']['id']}"
+    created = await _answer(tree, 201, READ_ONLY, branch_id)
+    path = f"{tree.path}/endpoints/{created['endpoint']['id']}"
     await tree.request("DELETE", path, status=423)
     await tree.request("PATCH", path, {"endpoint": {"name": "new"}}, status=423)
-    await _answer(tree, 201, READ_WRITE, branch_id)  # each endpoint is a matter of its own
+    await _answer(tree, 201, READ_WRITE, branch_id)  # endpoints do not block one another
 
 
 async def test_an_idempotency_key_makes_one(caller: Caller) -> None:
@@ -237,8 +240,8 @@ async def test_strangers_make_none_and_a_project_key_its_own(api_app: ApiApp, ca
     await outside.request("DELETE", f"{tree.path}/endpoints/{tree.endpoint_id}", status=404)
     async with api_app.client(await caller.create_key(KeyKind.PROJECT, tree.id)) as client:
         inside = replace(tree, caller=replace(caller, client=client))
-        made = await _created(inside, READ_ONLY)
-        await inside.request_and_finish("DELETE", f"{tree.path}/endpoints/{made['endpoint']['id']}")
+        created = await _created(inside, READ_ONLY)
+        await inside.request_and_finish("DELETE", f"{tree.path}/endpoints/{created['endpoint']['id']}")
         await _answer(inside, 404, READ_ONLY, other.main_branch_id)
         await inside.request("DELETE", f"{other.path}/endpoints/{other.endpoint_id}", status=404)
     assert await _listed(tree) == [tree.endpoint_id]

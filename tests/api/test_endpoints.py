@@ -1,4 +1,4 @@
-"""Endpoints: seen, started, suspended, restarted; who may, and what is refused."""
+"""Endpoints: get, start, suspend, restart; access rights and errors."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,9 +15,9 @@ from support.api_client import Caller
 
 
 async def has_endpoint(caller: Caller, state: EndpointState = EndpointState.IDLE, **changes: Any) -> str:
-    """The path of an endpoint in that state, of a project whose work is over."""
-    made = await caller.create_project()
-    project_id, endpoint_id = made["project"]["id"], made["endpoints"][0]["id"]
+    """Returns the path of an endpoint in that state, in a project without open operations."""
+    created = await caller.create_project()
+    project_id, endpoint_id = created["project"]["id"], created["endpoints"][0]["id"]
     await caller.finish_operations(project_id)
     async with caller.api_app.services.store.transaction() as rows:
         endpoint = await rows.endpoints.get(EndpointId(endpoint_id))
@@ -49,9 +49,9 @@ async def test_a_verb_answers_with_the_endpoint_and_its_work(
     caller: Caller, verb: str, before: EndpointState, pending: str | None, actions: list[str]
 ) -> None:
     path = await has_endpoint(caller, before)
-    answer = await caller.client.post(f"{path}/{verb}")
-    assert answer.status_code == 200, answer.text
-    shown = answer.json()
+    response = await caller.client.post(f"{path}/{verb}")
+    assert response.status_code == 200, response.text
+    shown = response.json()
     assert (shown["endpoint"]["current_state"], shown["endpoint"].get("pending_state")) == (before, pending)
     assert [operation["action"] for operation in shown["operations"]] == actions
     assert shown["operations"][0]["status"] == "running"
@@ -61,9 +61,9 @@ async def test_a_verb_answers_with_the_endpoint_and_its_work(
 @pytest.mark.parametrize("verb", ["start", "restart"])
 async def test_a_disabled_one_is_not_started(caller: Caller, verb: str) -> None:
     path = await has_endpoint(caller, disabled=True)
-    answer = await caller.client.post(f"{path}/{verb}")
-    assert answer.status_code == 412
-    assert "is disabled. Enable it" in answer.json()["message"]
+    response = await caller.client.post(f"{path}/{verb}")
+    assert response.status_code == 412
+    assert "is disabled. Enable it" in response.json()["message"]
     assert (await caller.client.post(f"{path}/suspend")).status_code == 200
 
 
@@ -73,9 +73,9 @@ async def test_a_stranger_and_a_wrong_id_get_the_same_answer(caller: Caller, str
     nowhere = f"{path.rpartition('/')[0]}/{EndpointId.new()}"
     method = "POST" if verb else "GET"
     assert (await stranger.client.request(method, path + verb)).status_code == 404
-    answer = await caller.client.request(method, nowhere + verb)
-    assert answer.status_code == 404
-    assert "endpoint could not be found" in answer.json()["message"]
+    response = await caller.client.request(method, nowhere + verb)
+    assert response.status_code == 404
+    assert "endpoint could not be found" in response.json()["message"]
 
 
 async def test_one_of_another_project_is_not_found(caller: Caller) -> None:
@@ -88,9 +88,9 @@ async def test_one_of_another_project_is_not_found(caller: Caller) -> None:
 async def test_work_that_is_in_the_way_is_423(caller: Caller) -> None:
     path = await has_endpoint(caller)
     assert (await caller.client.post(f"{path}/start")).status_code == 200
-    answer = await caller.client.post(f"{path}/suspend")
-    assert answer.status_code == 423
-    assert answer.headers["Retry-After"]
+    response = await caller.client.post(f"{path}/suspend")
+    assert response.status_code == 423
+    assert response.headers["Retry-After"]
 
 
 async def test_an_idempotency_key_starts_it_once(caller: Caller) -> None:

@@ -1,4 +1,4 @@
-"""Every failure has the same body, a request id, and the words of its kind."""
+"""Every error has the same body, a request id and its own message."""
 
 import re
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from support.api_client import Caller
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-def _check_body(answer: httpx2.Response, status: int) -> dict[str, Any]:
-    assert answer.status_code == status, answer.text
-    body: dict[str, Any] = answer.json()
+def _check_body(response: httpx2.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    body: dict[str, Any] = response.json()
     assert set(body) == {"request_id", "code", "message"}
-    assert body["request_id"] == answer.headers["x-request-id"]
+    assert body["request_id"] == response.headers["x-request-id"]
     assert body["message"].rstrip().endswith((".", ")"))
     return body
 
@@ -48,11 +48,11 @@ async def test_each_kind_leaves_with_its_status_and_the_same_body(
         raise Happened("A sentence for people.")
 
     monkeypatch.setattr(api_app.services.rate_limiter, "take", fail)
-    answer = await caller.client_for(api_app, crashes=True).get("/auth")
-    body = _check_body(answer, STATUS_BY_KIND[kind])
+    response = await caller.client_for(api_app, crashes=True).get("/auth")
+    body = _check_body(response, STATUS_BY_KIND[kind])
     assert (body["code"], body["message"]) == ("SOME_CODE", "A sentence for people.")
-    assert answer.headers["retry-after"] == "2"
-    assert ("www-authenticate" in answer.headers) == (kind is ErrorKind.UNAUTHENTICATED)
+    assert response.headers["retry-after"] == "2"
+    assert ("www-authenticate" in response.headers) == (kind is ErrorKind.UNAUTHENTICATED)
 
 
 async def test_what_nobody_foresaw_is_a_500_that_tells_nothing(
@@ -62,39 +62,39 @@ async def test_what_nobody_foresaw_is_a_500_that_tells_nothing(
         raise ZeroDivisionError("a private cause")
 
     monkeypatch.setattr(api_app.services.rate_limiter, "take", fail)
-    answer = await caller.client_for(api_app, crashes=True).get("/auth")
-    assert "private" not in answer.text
-    _check_body(answer, 500)
+    response = await caller.client_for(api_app, crashes=True).get("/auth")
+    assert "private" not in response.text
+    _check_body(response, 500)
 
 
-@pytest.mark.parametrize("given", ["abc-123", "x" * 128, "~!@#$%^&*()"])
-async def test_a_request_id_is_echoed(caller: Caller, given: str) -> None:
-    good = await caller.client.get("/auth", headers={"X-Request-ID": given})
-    assert good.headers["x-request-id"] == given
-    bad = await caller.client.get("/projects/no-such-project", headers={"X-Request-ID": given})
-    assert _check_body(bad, 404)["request_id"] == given
+@pytest.mark.parametrize("request_id", ["abc-123", "x" * 128, "~!@#$%^&*()"])
+async def test_a_request_id_is_echoed(caller: Caller, request_id: str) -> None:
+    good = await caller.client.get("/auth", headers={"X-Request-ID": request_id})
+    assert good.headers["x-request-id"] == request_id
+    bad = await caller.client.get("/projects/no-such-project", headers={"X-Request-ID": request_id})
+    assert _check_body(bad, 404)["request_id"] == request_id
 
 
-@pytest.mark.parametrize("given", [b"", b"x" * 129, b"two words", b"caf\xe9", b"line\tfeed"])
-async def test_an_unfit_request_id_is_replaced(caller: Caller, given: bytes) -> None:
-    answer = await caller.client.get("/auth", headers={b"X-Request-ID": given})
-    assert UUID.fullmatch(answer.headers["x-request-id"])
+@pytest.mark.parametrize("request_id", [b"", b"x" * 129, b"two words", b"caf\xe9", b"line\tfeed"])
+async def test_an_unfit_request_id_is_replaced(caller: Caller, request_id: bytes) -> None:
+    response = await caller.client.get("/auth", headers={b"X-Request-ID": request_id})
+    assert UUID.fullmatch(response.headers["x-request-id"])
 
 
 async def test_request_ids_are_made_and_differ(caller: Caller) -> None:
     answers = [await caller.client.get("/auth") for _ in range(3)]
-    made = {answer.headers["x-request-id"] for answer in answers}
-    assert len(made) == 3
-    assert all(UUID.fullmatch(each) for each in made)
+    created = {response.headers["x-request-id"] for response in answers}
+    assert len(created) == 3
+    assert all(UUID.fullmatch(each) for each in created)
 
 
 @pytest.mark.parametrize(
     "path", ["/", "/nowhere", "/projects/", "/projects/a/b/c/d", "/../v3", "/projects/%00", "/%ff%fe"]
 )
 async def test_an_unknown_path_is_404(caller: Caller, path: str) -> None:
-    answer = await caller.client.get(path)
-    assert answer.status_code in (400, 404)
-    _check_body(answer, answer.status_code)
+    response = await caller.client.get(path)
+    assert response.status_code in (400, 404)
+    _check_body(response, response.status_code)
 
 
 async def test_a_strangers_project_and_an_absent_one_are_told_apart_by_nobody(caller: Caller, stranger: Caller) -> None:
@@ -119,9 +119,9 @@ async def test_a_strangers_project_and_an_absent_one_are_told_apart_by_nobody(ca
 
 @pytest.mark.parametrize(("method", "path"), [("PUT", "/projects"), ("POST", "/regions"), ("DELETE", "/users/me")])
 async def test_a_wrong_method_is_405_and_tells_the_right_ones(caller: Caller, method: str, path: str) -> None:
-    answer = await caller.client.request(method, path)
-    _check_body(answer, 405)
-    assert "GET" in answer.headers["allow"]
+    response = await caller.client.request(method, path)
+    _check_body(response, 405)
+    assert "GET" in response.headers["allow"]
 
 
 def test_every_error_class_has_a_kind_with_a_status() -> None:

@@ -1,4 +1,4 @@
-"""Below the floor of free space what is new is refused before anything is written; the rest is served."""
+"""With too little free space, creating things fails before anything is written; other requests work."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def small_disk_folder() -> Iterator[Path]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def small_disk() -> AsyncIterator[ApiApp]:
-    """A platform on a disk of 400 MB that keeps 100 of them free."""
+    """Creates a platform on a disk of 400 MB that keeps 100 MB free."""
     with small_disk_folder() as folder:
         async with open_platform_in(folder, free_space_floor=100 * MB, **NO_LIMITS) as platform:
             yield ApiApp(platform)
@@ -42,11 +42,13 @@ async def test_a_new_project_is_refused_until_there_is_room(small_disk: ApiApp) 
     _fill(filler, leaving=50 * MB)
     async with caller.client_for(small_disk, crashes=True) as client:
         once = {"Idempotency-Key": "once"}
-        answer = await client.post("/projects", json={"project": {"name": "second"}}, headers=once)
-        assert answer.status_code == 503
-        assert int(answer.headers["retry-after"]) > 0
-        assert answer.json()["message"].startswith(f"The disk of {small_disk.settings.home} has 50 MB of free space, ")
-        assert answer.json()["message"].endswith(
+        response = await client.post("/projects", json={"project": {"name": "second"}}, headers=once)
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) > 0
+        assert response.json()["message"].startswith(
+            f"The disk of {small_disk.settings.home} has 50 MB of free space, "
+        )
+        assert response.json()["message"].endswith(
             "less than free_space_floor (100 MB), so nothing new is created: free some space."
         )
         async with small_disk.services.store.read() as rows:
@@ -63,5 +65,5 @@ async def test_a_new_project_is_refused_until_there_is_room(small_disk: ApiApp) 
 
 def _fill(file: Path, *, leaving: int) -> None:
     with file.open("wb") as filler:
-        room = os.statvfs(file)
-        filler.write(bytes(room.f_bavail * room.f_frsize - leaving))
+        stats = os.statvfs(file)
+        filler.write(bytes(stats.f_bavail * stats.f_frsize - leaving))

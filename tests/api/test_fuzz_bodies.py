@@ -1,4 +1,4 @@
-"""Bodies that nobody would write by hand: whatever comes, the answer is ours and never a 500."""
+"""Random request bodies: the response is never a 500 and always has the expected body."""
 
 import json
 from typing import Any
@@ -55,28 +55,28 @@ plausible: dict[str, Any] = {
 
 @st.composite
 def almost_good(draw: st.DrawFn) -> dict[str, Any]:
-    """Fields that mostly pass, often with one of them spoiled."""
-    asked: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=plausible))
+    """Generates mostly valid fields, often with an invalid one."""
+    requested: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=plausible))
     if draw(st.booleans()):
-        asked[draw(st.sampled_from(sorted(plausible)))] = draw(anything)
-    return asked
+        requested[draw(st.sampled_from(sorted(plausible)))] = draw(anything)
+    return requested
 
 
 def as_bytes(value: Any) -> bytes:
-    return json.dumps(value).encode()  # NaN and lone surrogates pass, as careless clients send them
+    return json.dumps(value).encode()  # keeps NaN and lone surrogates, which careless clients send
 
 
 async def check(
     caller: Caller, method: str, path: str, body: bytes, fine: set[int], *also: int
 ) -> dict[str, Any] | None:
-    """The answer when it is fine; otherwise a refusal with a sentence."""
-    answer = await caller.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
-    if answer.status_code in fine:
-        good: dict[str, Any] = answer.json()
+    """Checks that the response is a success or an error with a message."""
+    response = await caller.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
+    if response.status_code in fine:
+        good: dict[str, Any] = response.json()
         return good
-    assert answer.status_code in (400, 422, *also), answer.text
-    assert set(answer.json()) == {"request_id", "code", "message"}
-    assert answer.json()["message"]
+    assert response.status_code in (400, 422, *also), response.text
+    assert set(response.json()) == {"request_id", "code", "message"}
+    assert response.json()["message"]
     return None
 
 
@@ -93,26 +93,26 @@ async def test_any_json_as_a_body(caller: Caller, body: Any) -> None:
 
 
 @BOUNDED
-@given(asked=almost_good())
-async def test_almost_good_projects(caller: Caller, asked: dict[str, Any]) -> None:
-    made = await check(caller, "POST", "/projects", as_bytes({"project": asked}), {201})
-    if made is not None:
+@given(requested=almost_good())
+async def test_almost_good_projects(caller: Caller, requested: dict[str, Any]) -> None:
+    created = await check(caller, "POST", "/projects", as_bytes({"project": requested}), {201})
+    if created is not None:
         event("created")
-        shown = await caller.get_project(made["project"]["id"])
-        assert shown["name"] == (asked.get("name") or shown["id"])
-        assert shown["settings"] == made["project"]["settings"]
+        shown = await caller.get_project(created["project"]["id"])
+        assert shown["name"] == (requested.get("name") or shown["id"])
+        assert shown["settings"] == created["project"]["settings"]
 
 
 @BOUNDED
-@given(asked=almost_good())
-async def test_almost_good_changes(caller: Caller, asked: dict[str, Any]) -> None:
+@given(requested=almost_good())
+async def test_almost_good_changes(caller: Caller, requested: dict[str, Any]) -> None:
     projects = (await caller.client.get("/projects")).json()["projects"]
     project_id = projects[0]["id"] if projects else await caller.create_ready_project()
-    changed = await check(caller, "PATCH", f"/projects/{project_id}", as_bytes({"project": asked}), {200})
+    changed = await check(caller, "PATCH", f"/projects/{project_id}", as_bytes({"project": requested}), {200})
     if changed is not None:
         event("changed")
         assert (await caller.get_project(project_id))["updated_at"] == changed["project"]["updated_at"]
-        await caller.finish_operations(project_id)  # of a change to how much history is kept
+        await caller.finish_operations(project_id)  # of a changed history retention
 
 
 @st.composite
@@ -122,20 +122,20 @@ def almost_good_endpoint(draw: st.DrawFn) -> dict[str, Any]:
         "pooler_mode": st.sampled_from(["transaction", "transaction", "session"]),
         "settings": st.fixed_dictionaries({}, optional={"pgbouncer_settings": pooler_settings}),
     }
-    asked: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=fields))
+    requested: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=fields))
     if draw(st.booleans()):
-        asked[draw(st.sampled_from(sorted(fields)) | text)] = draw(anything)
-    return asked
+        requested[draw(st.sampled_from(sorted(fields)) | text)] = draw(anything)
+    return requested
 
 
 @BOUNDED
-@given(asked=almost_good_endpoint())
-async def test_almost_good_changes_of_an_endpoint(caller: Caller, asked: dict[str, Any]) -> None:
+@given(requested=almost_good_endpoint())
+async def test_almost_good_changes_of_an_endpoint(caller: Caller, requested: dict[str, Any]) -> None:
     projects = (await caller.client.get("/projects")).json()["projects"]
     project_id = projects[0]["id"] if projects else await caller.create_ready_project()
     path = f"/projects/{project_id}/endpoints"
     before = (await caller.client.get(path)).json()["endpoints"][0]
-    changed = await check(caller, "PATCH", f"{path}/{before['id']}", as_bytes({"endpoint": asked}), {200})
+    changed = await check(caller, "PATCH", f"{path}/{before['id']}", as_bytes({"endpoint": requested}), {200})
     after = (await caller.client.get(path)).json()["endpoints"][0]
     if changed is not None:
         event("changed")
@@ -153,5 +153,5 @@ async def test_any_bytes_as_a_body(caller: Caller, raw: bytes) -> None:
 @BOUNDED
 @given(query=st.dictionaries(st.sampled_from(["cursor", "limit", "search", "org_id", "timeout", "recoverable"]), text))
 async def test_any_query(caller: Caller, query: dict[str, str]) -> None:
-    answer = await caller.client.get("/projects", params=query)
-    assert answer.status_code in (200, 400, 404), answer.text
+    response = await caller.client.get("/projects", params=query)
+    assert response.status_code in (200, 400, 404), response.text

@@ -1,4 +1,4 @@
-"""The same beneath a project: bodies for branches, endpoints, roles and databases that nobody would write."""
+"""Random request bodies for branches, endpoints, roles and databases."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from api.test_fuzz_bodies import BOUNDED, anything, as_bytes, check, pooler_sett
 from bough import clock
 from support.api_client import Caller
 
-REFUSED = (404, 409)  # beside 400 and 422
+REFUSED = (404, 409)  # besides 400 and 422
 Fields = dict[str, Any]
 
 good_text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=60)
@@ -52,24 +52,24 @@ endpoints: Fields = {
 
 @st.composite
 def spoiled(draw: st.DrawFn, fields: Fields, *required: str) -> Fields:
-    """Fields that mostly pass, often with one of them spoiled."""
+    """Generates mostly valid fields, often with an invalid one."""
     needed = {name: fields[name] for name in required}
     others = {name: each for name, each in fields.items() if name not in required}
-    asked: Fields = draw(st.fixed_dictionaries(needed, optional=others))
+    requested: Fields = draw(st.fixed_dictionaries(needed, optional=others))
     if draw(st.booleans()):
-        asked[draw(st.sampled_from(sorted(fields)) | text)] = draw(anything)
-    return asked
+        requested[draw(st.sampled_from(sorted(fields)) | text)] = draw(anything)
+    return requested
 
 
-def _dated(asked: Fields) -> Fields:
-    """With its days as a moment."""
-    if type(asked.get("expires_at")) is not int or not -1 <= asked["expires_at"] <= 31:
-        return asked
-    return {**asked, "expires_at": (clock.now() + timedelta(days=asked["expires_at"])).isoformat()}
+def _dated(requested: Fields) -> Fields:
+    """Converts the number of days to a timestamp."""
+    if type(requested.get("expires_at")) is not int or not -1 <= requested["expires_at"] <= 31:
+        return requested
+    return {**requested, "expires_at": (clock.now() + timedelta(days=requested["expires_at"])).isoformat()}
 
 
 async def _tree(caller: Caller) -> ProjectClient:
-    """The one project of the caller, whose work is over."""
+    """The caller's project, without open operations."""
     projects = (await caller.client.get("/projects")).json()["projects"]
     if not projects:
         return await create_project_client(caller)
@@ -99,35 +99,37 @@ async def test_any_json_as_a_body(caller: Caller, body: Any) -> None:
 
 @BOUNDED
 @given(
-    asked=spoiled(branches),
+    requested=spoiled(branches),
     wanted=st.lists(spoiled(on_a_new_branch, "type"), max_size=2),
     notes=st.dictionaries(good_text, good_text, max_size=2),
 )
-async def test_almost_good_branches(caller: Caller, asked: Fields, wanted: list[Fields], notes: Fields) -> None:
+async def test_almost_good_branches(caller: Caller, requested: Fields, wanted: list[Fields], notes: Fields) -> None:
     tree = await _tree(caller)
-    body = as_bytes({"branch": _dated(asked), "endpoints": wanted, "annotation_value": notes})
-    made = await check(caller, "POST", tree.branches_path, body, {201}, *REFUSED)
+    body = as_bytes({"branch": _dated(requested), "endpoints": wanted, "annotation_value": notes})
+    created = await check(caller, "POST", tree.branches_path, body, {201}, *REFUSED)
     await tree.finish_operations()
-    if made is not None:
+    if created is not None:
         event("created")
-        shown = await tree.request("GET", tree.branch_path(made["branch"]["id"]))
-        assert shown["branch"] == made["branch"]
-        assert shown["branch"]["name"] == (asked.get("name") or made["branch"]["id"])
+        shown = await tree.request("GET", tree.branch_path(created["branch"]["id"]))
+        assert shown["branch"] == created["branch"]
+        assert shown["branch"]["name"] == (requested.get("name") or created["branch"]["id"])
         assert shown["annotation"]["value"] == notes
 
 
 @BOUNDED
-@given(asked=spoiled(restores, "source_branch_id"), which=st.sampled_from(["main", "dev"]))
-async def test_almost_good_restores(caller: Caller, asked: Fields, which: str) -> None:
+@given(requested=spoiled(restores, "source_branch_id"), which=st.sampled_from(["main", "dev"]))
+async def test_almost_good_restores(caller: Caller, requested: Fields, which: str) -> None:
     tree = await _tree(caller)
     await with_history(tree)
     found = {each["name"]: each["id"] for each in (await tree.request("GET", tree.branches_path))["branches"]}
     if "dev" not in found:
         found["dev"] = (await tree.create_branch("dev"))["branch"]["id"]
-    source = asked["source_branch_id"]
+    source = requested["source_branch_id"]
     if isinstance(source, str):
-        asked = {**asked, "source_branch_id": found.get(source, source)}
-    done = await check(caller, "POST", f"{tree.branch_path(found[which])}/restore", as_bytes(asked), {200}, *REFUSED)
+        requested = {**requested, "source_branch_id": found.get(source, source)}
+    done = await check(
+        caller, "POST", f"{tree.branch_path(found[which])}/restore", as_bytes(requested), {200}, *REFUSED
+    )
     await tree.finish_operations()
     if done is not None:
         event("restored")
@@ -135,13 +137,13 @@ async def test_almost_good_restores(caller: Caller, asked: Fields, which: str) -
 
 
 @BOUNDED
-@given(asked=spoiled({name: branches[name] for name in ("name", "protected", "expires_at")}))
-async def test_almost_good_changes_of_a_branch(caller: Caller, asked: Fields) -> None:
+@given(requested=spoiled({name: branches[name] for name in ("name", "protected", "expires_at")}))
+async def test_almost_good_changes_of_a_branch(caller: Caller, requested: Fields) -> None:
     tree = await _tree(caller)
     found = (await tree.request("GET", tree.branches_path, sort_by="created_at"))["branches"]
     before = found[0] if len(found) > 1 else (await tree.create_branch())["branch"]
     path = tree.branch_path(before["id"])
-    changed = await check(caller, "PATCH", path, as_bytes({"branch": _dated(asked)}), {200}, *REFUSED)
+    changed = await check(caller, "PATCH", path, as_bytes({"branch": _dated(requested)}), {200}, *REFUSED)
     if changed is not None:
         event("changed")
     assert await tree.get_branch(before["id"]) == (changed["branch"] if changed else before)
@@ -151,14 +153,14 @@ async def test_almost_good_changes_of_a_branch(caller: Caller, asked: Fields) ->
 @given(role=spoiled(roles, "name"), database=spoiled(databases, "name", "owner_name"))
 async def test_almost_good_roles_and_databases(caller: Caller, role: Fields, database: Fields) -> None:
     tree = await _tree(caller)
-    for noun, asked, one in (("role", role, tree.role_path), ("database", database, tree.database_path)):
+    for noun, requested, one in (("role", role, tree.role_path), ("database", database, tree.database_path)):
         path = f"{tree.branch_path(tree.main_branch_id)}/{noun}s"
-        made = await check(caller, "POST", path, as_bytes({noun: asked}), {201}, *REFUSED)
+        created = await check(caller, "POST", path, as_bytes({noun: requested}), {201}, *REFUSED)
         await tree.finish_operations()
-        if made is not None:
+        if created is not None:
             event(f"{noun} created")
-            made[noun].pop("password", None)
-            assert (await tree.request("GET", one(asked["name"])))[noun] == made[noun]
+            created[noun].pop("password", None)
+            assert (await tree.request("GET", one(requested["name"])))[noun] == created[noun]
 
 
 @BOUNDED
@@ -177,16 +179,16 @@ async def test_almost_good_changes_of_a_database(caller: Caller, change: Fields)
 
 
 @BOUNDED
-@given(asked=spoiled(endpoints, "type"))
-async def test_almost_good_endpoints(caller: Caller, asked: Fields) -> None:
+@given(requested=spoiled(endpoints, "type"))
+async def test_almost_good_endpoints(caller: Caller, requested: Fields) -> None:
     tree = await _tree(caller)
-    body = as_bytes({"endpoint": {"branch_id": tree.main_branch_id, **asked}})
-    made = await check(caller, "POST", f"{tree.path}/endpoints", body, {201}, *REFUSED)
+    body = as_bytes({"endpoint": {"branch_id": tree.main_branch_id, **requested}})
+    created = await check(caller, "POST", f"{tree.path}/endpoints", body, {201}, *REFUSED)
     await tree.finish_operations()
-    if made is not None:
+    if created is not None:
         event("created")
-        shown = await tree.request("GET", f"{tree.path}/endpoints/{made['endpoint']['id']}")
-        assert shown["endpoint"] == made["endpoint"]
+        shown = await tree.request("GET", f"{tree.path}/endpoints/{created['endpoint']['id']}")
+        assert shown["endpoint"] == created["endpoint"]
 
 
 @BOUNDED
@@ -199,8 +201,8 @@ async def test_almost_good_endpoints(caller: Caller, asked: Fields) -> None:
 async def test_any_query(caller: Caller, query: dict[str, str]) -> None:
     tree = await _tree(caller)
     for path in (tree.branches_path, f"{tree.branches_path}/count"):
-        answer = await tree.send("GET", path, **query)
-        assert answer.status_code in (200, 400), answer.text
+        response = await tree.send("GET", path, **query)
+        assert response.status_code in (200, 400), response.text
 
 
 @BOUNDED
@@ -209,8 +211,8 @@ async def test_any_name_in_a_path(caller: Caller, name: str) -> None:
     tree = await _tree(caller)
     for one in (tree.role_path(name), tree.database_path(name)):
         assert (await tree.send("GET", one)).status_code in (400, 404, 405)
-        answer = await tree.send("DELETE", one)
-        assert answer.status_code in (204, 400, 405), answer.text
+        response = await tree.send("DELETE", one)
+        assert response.status_code in (204, 400, 405), response.text
     assert (await tree.send("POST", f"{tree.role_path(name)}/reset_password")).status_code in (400, 404)
     change = {"database": {"name": "other"}}
     assert (await tree.send("PATCH", tree.database_path(name), change)).status_code in (400, 404)

@@ -1,4 +1,4 @@
-"""Health for load balancers and people, without a key; numbers for Prometheus."""
+"""Health checks without a key, and metrics for Prometheus."""
 
 import re
 
@@ -51,8 +51,8 @@ async def test_callers_cannot_invent_labels(api_app: ApiApp, caller: Caller) -> 
 
 
 async def test_metrics_tell_no_secret(api_app: ApiApp, caller: Caller) -> None:
-    made = await caller.create_project(name="private-name")
+    created = await caller.create_project(name="private-name")
     async with api_app.client(load_metrics_token(api_app.settings)) as client:
         text = (await client.get(f"{ROOT}/metrics")).text
-    for private in (caller.token, made["project"]["id"], "private-name", made["roles"][0]["password"]):
+    for private in (caller.token, created["project"]["id"], "private-name", created["roles"][0]["password"]):
         assert private not in text

@@ -1,4 +1,4 @@
-"""An Idempotency-Key: the work is done once, and its repetition gets the first answer."""
+"""Idempotency-Key: a repeated request is not carried out again and gets the first response."""
 
 import asyncio
 from typing import Any
@@ -58,19 +58,19 @@ async def test_the_same_key_of_another_caller_is_another_request(caller: Caller,
 
 @pytest.mark.parametrize("key", ["", "x" * 256])
 async def test_a_key_of_the_wrong_length_is_refused(caller: Caller, key: str) -> None:
-    answer = await _create(caller.client, key)
-    assert answer.status_code == 400
-    assert "Idempotency-Key" in answer.json()["message"]
+    response = await _create(caller.client, key)
+    assert response.status_code == 400
+    assert "Idempotency-Key" in response.json()["message"]
 
 
 async def test_duplicates_at_the_same_time_make_one_project(caller: Caller) -> None:
     answers = await asyncio.gather(*(_create(caller.client, "race", name="one") for _ in range(8)))
-    statuses = sorted(answer.status_code for answer in answers)
+    statuses = sorted(response.status_code for response in answers)
     assert set(statuses) <= {201, 409}
-    made = {answer.json()["project"]["id"] for answer in answers if answer.status_code == 201}
-    assert len(made) == 1
+    created = {response.json()["project"]["id"] for response in answers if response.status_code == 201}
+    assert len(created) == 1
     assert await caller.list_project_names() == ["one"]
-    assert (await _create(caller.client, "race", name="one")).json()["project"]["id"] in made
+    assert (await _create(caller.client, "race", name="one")).json()["project"]["id"] in created
 
 
 async def test_an_error_is_not_remembered(api_app: ApiApp, caller: Caller) -> None:
@@ -106,10 +106,10 @@ async def test_recovery_may_be_repeated(caller: Caller) -> None:
 async def test_other_methods_ignore_the_key(caller: Caller) -> None:
     project_id = await caller.create_ready_project()
     for name in ("a", "b"):
-        answer = await caller.client.patch(
+        response = await caller.client.patch(
             f"/projects/{project_id}", json={"project": {"name": name}}, headers={"Idempotency-Key": "same"}
         )
-        assert answer.status_code == 200
+        assert response.status_code == 200
     assert (await caller.get_project(project_id))["name"] == "b"
 
 
@@ -123,11 +123,11 @@ async def test_secrets_lie_sealed_in_the_store(api_app: ApiApp, caller: Caller) 
         assert secret not in stored
 
 
-async def _stored(front: ApiApp) -> str:
-    """All that lies in the store, as it lies there."""
-    if not front.settings.store_url:
-        return "".join(path.read_bytes().decode("latin-1") for path in front.settings.home.glob("store.db*"))
-    connection = await asyncpg.connect(front.settings.store_url)
+async def _stored(app: ApiApp) -> str:
+    """Returns the raw contents of the store."""
+    if not app.settings.store_url:
+        return "".join(path.read_bytes().decode("latin-1") for path in app.settings.home.glob("store.db*"))
+    connection = await asyncpg.connect(app.settings.store_url)
     try:
         tables = await connection.fetch("select tablename from pg_tables where schemaname = 'public'")
         rows = [await connection.fetch(f'select t::text from "{name}" t') for (name,) in tables]

@@ -1,4 +1,4 @@
-"""Log lines: one JSON object an event, with the request's id, and never a secret."""
+"""Log lines: one JSON object per event with the request id, and without secrets."""
 
 import io
 import json
@@ -27,9 +27,9 @@ async def test_a_request_is_one_line_with_its_id(caller: Caller, log_output: io.
 
 async def test_a_refusal_is_a_line_too(api_app: ApiApp, log_output: io.StringIO) -> None:
     async with api_app.client("bough_key_" + "s3cret" * 9) as client:
-        answer = await client.get("/projects")
+        response = await client.get("/projects")
     (line,) = _lines(log_output)
-    assert (line["status"], line["request_id"]) == (401, answer.headers["x-request-id"])
+    assert (line["status"], line["request_id"]) == (401, response.headers["x-request-id"])
     assert "s3cret" not in log_output.getvalue()
 
 
@@ -40,27 +40,27 @@ async def test_a_crash_is_told_in_full_under_the_requests_id(
         raise ZeroDivisionError(f"a cause with {caller.token}")
 
     monkeypatch.setattr(api_app.services.rate_limiter, "take", fail)
-    answer = await caller.client_for(api_app, crashes=True).get("/auth")
+    response = await caller.client_for(api_app, crashes=True).get("/auth")
     crash, request = _lines(log_output)
     assert (crash["event"], crash["level"]) == ("request_crashed", "error")
     assert "ZeroDivisionError" in crash["exception"]
-    assert crash["request_id"] == request["request_id"] == answer.json()["request_id"]
+    assert crash["request_id"] == request["request_id"] == response.json()["request_id"]
     assert caller.token not in log_output.getvalue()
 
 
 async def test_a_projects_whole_life_leaves_no_secret_in_the_log(log_output: io.StringIO) -> None:
-    async with fronts.open_api_app() as front:
-        caller = await create_caller(front)
-        made = await caller.create_project(name="watched")
-        project_id, password = made["project"]["id"], made["roles"][0]["password"]
+    async with fronts.open_api_app() as app:
+        caller = await create_caller(app)
+        created = await caller.create_project(name="watched")
+        project_id, password = created["project"]["id"], created["roles"][0]["password"]
         key = (await caller.client.post("/api_keys", json={"key_name": "k"})).json()["key"]
-        await front.platform.run_operations()
+        await app.platform.run_operations()
         query = {"role_name": "neondb_owner", "database_name": "neondb"}
         assert password in (await caller.client.get(f"/projects/{project_id}/connection_uri", params=query)).text
         await caller.client.delete(f"/projects/{project_id}")
-        await front.platform.run_operations()
+        await app.platform.run_operations()
     written = log_output.getvalue()
-    for secret in (password, key, key[22:], caller.token, caller.token[22:], front.platform.key, "SCRAM-SHA-256$4096"):
+    for secret in (password, key, key[22:], caller.token, caller.token[22:], app.platform.key, "SCRAM-SHA-256$4096"):
         assert secret not in written
     ended = [line for line in _lines(log_output) if line["event"] == "operation_ended"]
     assert [line["action"] for line in ended] == ["create_timeline", "start_compute", "suspend_compute"]

@@ -1,4 +1,4 @@
-"""Members of an organization: who sees them, who changes them, and that an admin remains."""
+"""Members of an organization: who can see and change them, and the last admin."""
 
 import asyncio
 import base64
@@ -48,7 +48,7 @@ async def _admins(caller: Caller, organization: Organization) -> int:
 
 
 async def _crowd(caller: Caller, size: int) -> Organization:
-    """A team of that many besides its admin; in pairs with one role, some of whom joined at the same moment."""
+    """Creates an organization with an admin and more members, in pairs with the same role and partly the same time."""
     team, parts = await caller.create_organization(), caller.api_app.services
     began = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(size):
@@ -64,12 +64,12 @@ async def _crowd(caller: Caller, size: int) -> Organization:
 async def _pages(caller: Caller, organization: Organization, **query: Any) -> AsyncIterator[list[Json]]:
     cursor: Json = {}
     while True:
-        answer = await caller.client.get(_members(organization), params={**query, **cursor})
-        assert answer.status_code == 200, answer.text
-        yield answer.json()["members"]
-        if "next" not in answer.json()["pagination"]:
+        response = await caller.client.get(_members(organization), params={**query, **cursor})
+        assert response.status_code == 200, response.text
+        yield response.json()["members"]
+        if "next" not in response.json()["pagination"]:
             return
-        cursor = {"cursor": answer.json()["pagination"]["next"]}
+        cursor = {"cursor": response.json()["pagination"]["next"]}
 
 
 def _value(row: Json, by: str) -> Any:
@@ -86,9 +86,9 @@ def _cursor(*parts: Any) -> str:
 async def test_they_are_listed_with_their_addresses_the_newest_first(caller: Caller, stranger: Caller) -> None:
     team = await caller.create_organization()
     member = await stranger.join_organization(team, MemberRole.VIEWER)
-    answer = (await caller.client.get(_members(team))).json()
-    assert answer["pagination"] == {"sort_by": "joined_at", "sort_order": "desc"}
-    newest, first = answer["members"]
+    response = (await caller.client.get(_members(team))).json()
+    assert response["pagination"] == {"sort_by": "joined_at", "sort_order": "desc"}
+    newest, first = response["members"]
     assert newest["user"] == {"email": stranger.user.email}
     assert (newest["member"]["id"], newest["member"]["role"]) == (member.id, "viewer")
     assert (first["member"]["user_id"], first["user"]["email"]) == (caller.user.id, caller.user.email)
@@ -118,7 +118,7 @@ async def test_who_comes_and_goes_between_pages_hides_nobody_and_shows_nobody_tw
     everybody = [row["member"]["id"] for row in (await caller.client.get(_members(team))).json()["members"]]
     pages = _pages(caller, team, limit=3)
     first = [row["member"]["id"] for row in await anext(pages)]
-    await stranger.join_organization(team)  # the newest, so before the place where the page ended
+    await stranger.join_organization(team)  # the newest member comes before the end of the page
     assert (await caller.client.delete(f"{_members(team)}/{first[2]}")).status_code == 200
     rest = [row["member"]["id"] async for page in pages for row in page]
     assert first + rest == everybody
@@ -142,16 +142,16 @@ async def test_who_comes_and_goes_between_pages_hides_nobody_and_shows_nobody_tw
 )
 async def test_a_cursor_that_nobody_gave_is_refused(caller: Caller, cursor: str) -> None:
     by = "email" if cursor == _cursor("email", True, "a\0b", NOBODY) else "joined_at"
-    answer = await caller.client.get(_members(caller.organization), params={"cursor": cursor, "sort_by": by})
-    assert (answer.status_code, "not one that this API gave" in answer.json()["message"]) == (400, True)
+    response = await caller.client.get(_members(caller.organization), params={"cursor": cursor, "sort_by": by})
+    assert (response.status_code, "was not issued by this API" in response.json()["message"]) == (400, True)
 
 
 async def test_a_cursor_goes_with_its_order(caller: Caller) -> None:
     team = await _crowd(caller, 1)
-    given = (await caller.client.get(_members(team), params={"limit": 1})).json()["pagination"]["next"]
+    cursor = (await caller.client.get(_members(team), params={"limit": 1})).json()["pagination"]["next"]
     for other in ({"sort_by": "email"}, {"sort_order": "asc"}):
-        answer = await caller.client.get(_members(team), params={"cursor": given, **other})
-        assert (answer.status_code, "belongs to another order" in answer.json()["message"]) == (400, True)
+        response = await caller.client.get(_members(team), params={"cursor": cursor, **other})
+        assert (response.status_code, "belongs to another sort order" in response.json()["message"]) == (400, True)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ async def test_a_question_out_of_bounds_is_refused(caller: Caller, query: Json) 
 
 @pytest.mark.parametrize("role", MemberRole)
 async def test_who_sees_whom(caller: Caller, stranger: Caller, role: MemberRole) -> None:
-    """Those who were only given single projects see nobody but themselves."""
+    """Collaborators see only themselves."""
     team = await caller.create_organization()
     other, own = await _own(caller, team), await stranger.join_organization(team, role)
     inside = role is not MemberRole.COLLABORATOR
@@ -184,7 +184,7 @@ async def test_keys_of_the_organization_see_its_members_and_change_none(api_app:
         token = await add_key(api_app.services, caller.account, kind, org_id=team.id, project_id=only)
         async with api_app.client(token) as client:
             assert (await client.get(_members(team))).status_code == sees
-            for member in (own, other):  # not even whoever made the key is "oneself" to it
+            for member in (own, other):  # a key does not count as its creator
                 assert (await client.get(_one(member))).status_code == sees
                 assert (await client.patch(_one(member), json={"role": "admin"})).status_code == 403
                 assert (await client.delete(_one(member))).status_code == 403
@@ -206,11 +206,11 @@ async def test_strangers_are_told_the_same_as_of_nothing(caller: Caller, strange
 async def test_a_member_that_is_not_there(caller: Caller, stranger: Caller, method: str, body: Any) -> None:
     team, elsewhere = await caller.create_organization(), await _own(stranger, stranger.organization)
     for member_id in (NOBODY, elsewhere.id):
-        answer = await caller.client.request(method, f"{_members(team)}/{member_id}", json=body)
-        assert (answer.status_code, "requested member" in answer.json()["message"]) == (404, True)
+        response = await caller.client.request(method, f"{_members(team)}/{member_id}", json=body)
+        assert (response.status_code, "requested member" in response.json()["message"]) == (404, True)
     for member_id in ("7", "x" * 36, NOBODY + "0"):
-        answer = await caller.client.request(method, f"{_members(team)}/{member_id}", json=body)
-        assert answer.status_code == 400
+        response = await caller.client.request(method, f"{_members(team)}/{member_id}", json=body)
+        assert response.status_code == 400
 
 
 @pytest.mark.parametrize("role", MemberRole)
@@ -218,11 +218,11 @@ async def test_admins_change_roles(caller: Caller, stranger: Caller, role: Membe
     team = await caller.create_organization()
     member = await stranger.join_organization(team, role)
     other = await add_member(caller.api_app.services, team, await add_account(caller.api_app.services), VIEWER)
-    answer = await stranger.client.patch(_one(other), json={"role": "editor"})
+    response = await stranger.client.patch(_one(other), json={"role": "editor"})
     may = role is MemberRole.ADMIN
-    assert answer.status_code == (200 if may else 403)
+    assert response.status_code == (200 if may else 403)
     assert (await caller.client.get(_one(other))).json()["role"] == ("editor" if may else "viewer")
-    if not may:  # nobody promotes themselves
+    if not may:  # users cannot promote themselves
         assert (await stranger.client.patch(_one(member), json={"role": "admin"})).status_code == 403
 
 
@@ -234,8 +234,8 @@ async def test_every_role_can_be_given_and_counts_at_once(caller: Caller, strang
     assert (changed["id"], changed["role"]) == (member.id, role)
     assert (await caller.client.get(_one(member))).json() == changed
     creates = {MemberRole.ADMIN: 201, MemberRole.MEMBER: 201}.get(role, 403)
-    answer = await stranger.client.post("/projects", json={"project": {"org_id": team.id}})
-    assert answer.status_code == creates
+    response = await stranger.client.post("/projects", json={"project": {"org_id": team.id}})
+    assert response.status_code == creates
 
 
 @pytest.mark.parametrize("body", [None, {}, {"role": "owner"}, {"role": None}, {"role": 7}, {"role": "Admin"}, []])
@@ -248,11 +248,11 @@ async def test_the_last_admin_stays_one(caller: Caller, stranger: Caller) -> Non
     team = await caller.create_organization()
     own, other = await _own(caller, team), await stranger.join_organization(team)
     assert (await caller.client.patch(_one(own), json={"role": "admin"})).status_code == 200
-    for answer in (
+    for response in (
         await caller.client.patch(_one(own), json={"role": "member"}),
         await caller.client.delete(_one(own)),
     ):
-        assert (answer.status_code, "Make another member an admin first" in answer.json()["message"]) == (422, True)
+        assert (response.status_code, "Make another member an admin first" in response.json()["message"]) == (422, True)
     await caller.client.patch(_one(other), json={"role": "admin"})
     assert (await caller.client.patch(_one(own), json={"role": "member"})).json()["role"] == "member"
     assert (await caller.client.delete(_one(own))).json() == {}
@@ -268,7 +268,7 @@ async def test_of_two_admins_who_step_down_at_once_one_remains(
     answers = await asyncio.gather(
         caller.client.request(method, _one(own), json=body), stranger.client.request(method, _one(other), json=body)
     )
-    assert sorted(answer.status_code for answer in answers) == [200, 422]
+    assert sorted(response.status_code for response in answers) == [200, 422]
     assert await _admins(caller, team) == 1
 
 
@@ -281,7 +281,7 @@ async def test_of_two_admins_who_turn_on_one_another_at_once_one_remains(
     answers = await asyncio.gather(
         caller.client.request(method, _one(other), json=body), stranger.client.request(method, _one(own), json=body)
     )
-    assert sorted(answer.status_code for answer in answers) in ([200, 403], [200, 404])
+    assert sorted(response.status_code for response in answers) in ([200, 403], [200, 404])
     assert await _admins(caller, team) == 1
 
 
@@ -290,8 +290,8 @@ async def test_admins_remove_others_and_everybody_leaves(caller: Caller, strange
     team = await caller.create_organization()
     member = await stranger.join_organization(team, role)
     other = await add_member(caller.api_app.services, team, await add_account(caller.api_app.services), VIEWER)
-    answer = await stranger.client.delete(_one(other))
-    assert answer.status_code == (200 if role is MemberRole.ADMIN else 403)
+    response = await stranger.client.delete(_one(other))
+    assert response.status_code == (200 if role is MemberRole.ADMIN else 403)
     assert (await stranger.client.delete(_one(member))).json() == {}
     assert (await stranger.client.get(f"/organizations/{team.id}")).status_code == 404
     assert (await caller.client.get(_one(member))).status_code == 404
@@ -307,7 +307,7 @@ async def test_whoever_is_removed_reaches_nothing_of_it_any_more(caller: Caller,
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 200
     assert (await caller.client.delete(_one(member))).status_code == 200
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
-    await stranger.join_organization(team, MemberRole.COLLABORATOR)  # who comes back begins without
+    await stranger.join_organization(team, MemberRole.COLLABORATOR)  # a member who returns has no project roles
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
     async with caller.api_app.services.store.read() as rows:
         granted = [
@@ -318,8 +318,8 @@ async def test_whoever_is_removed_reaches_nothing_of_it_any_more(caller: Caller,
 
 async def test_nobody_leaves_their_personal_organization(caller: Caller) -> None:
     own = await _own(caller, caller.organization)
-    answer = await caller.client.delete(_one(own))
-    assert (answer.status_code, "personal organization" in answer.json()["message"]) == (422, True)
+    response = await caller.client.delete(_one(own))
+    assert (response.status_code, "personal organization" in response.json()["message"]) == (422, True)
     assert (await caller.client.patch(_one(own), json={"role": "viewer"})).status_code == 422
     assert (await caller.client.get(_one(own))).json()["role"] == "admin"
 
@@ -341,14 +341,14 @@ async def test_a_role_that_was_taken_away_meanwhile_does_not_count(caller: Calle
 
 async def test_the_audit_says_who_did_what_to_whom(api_app: ApiApp, caller: Caller) -> None:
     team = await caller.create_organization()
-    guest = await create_caller(api_app)
-    member = await guest.join_organization(team, VIEWER)
+    invitee = await create_caller(api_app)
+    member = await invitee.join_organization(team, VIEWER)
     await caller.client.patch(_one(member), json={"role": "editor"})
-    await guest.client.delete(_one(member))
-    await guest.client.aclose()
+    await invitee.client.delete(_one(member))
+    await invitee.client.aclose()
     async with api_app.services.store.read() as rows:
         left, changed = await rows.audit.page(AuditQuery(org_id=team.id), 10, None)
     assert (changed.action, changed.user_id) == ("update_organization_member", caller.user.id)
-    assert (changed.thing, changed.details) == (guest.user.email, {"role": "editor", "former_role": "viewer"})
-    assert (left.action, left.user_id) == ("remove_organization_member", guest.user.id)
-    assert (left.thing, left.details) == (guest.user.email, {"former_role": "editor"})
+    assert (changed.thing, changed.details) == (invitee.user.email, {"role": "editor", "former_role": "viewer"})
+    assert (left.action, left.user_id) == ("remove_organization_member", invitee.user.id)
+    assert (left.thing, left.details) == (invitee.user.email, {"former_role": "editor"})

@@ -28,39 +28,39 @@ MB = 1024**2
 Figures = dict[str, dict[tuple[str, ...], float]]
 
 
-async def figures(front: ApiApp) -> Figures:
+async def figures(app: ApiApp) -> Figures:
     """Name → values of its labels, in the order of their names → figure."""
-    async with front.client(load_metrics_token(front.settings)) as client:
-        answer = await client.get("http://bough/metrics")
+    async with app.client(load_metrics_token(app.settings)) as client:
+        response = await client.get("http://bough/metrics")
     found: Figures = {}
-    for family in text_string_to_metric_families(answer.text):
+    for family in text_string_to_metric_families(response.text):
         for sample in family.samples:
             labels = tuple(value for _, value in sorted(sample.labels.items()))
             found.setdefault(sample.name, {})[labels] = sample.value
     return found
 
 
-async def measure(front: ApiApp) -> None:
-    platform = front.platform
+async def measure(app: ApiApp) -> None:
+    platform = app.platform
     await MeasureBranches(
-        platform.store, platform.engine, front.services.compute_measurements, platform.services.activity
+        platform.store, platform.engine, app.services.compute_measurements, platform.services.activity
     ).run()
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def running_api_app() -> AsyncIterator[ApiApp]:
     """A platform of its own, for its work is done here and its computes run."""
-    async with fronts.open_api_app() as made:
-        yield made
+    async with fronts.open_api_app() as created:
+        yield created
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def endpoint(running_api_app: ApiApp) -> EndpointId:
     """One that runs and was measured."""
-    made = await (await create_caller(running_api_app)).create_project()
+    created = await (await create_caller(running_api_app)).create_project()
     await running_api_app.platform.run_operations()
     await measure(running_api_app)
-    return EndpointId(made["endpoints"][0]["id"])
+    return EndpointId(created["endpoints"][0]["id"])
 
 
 async def test_a_running_compute_has_its_state_memory_time_and_start(
@@ -92,8 +92,8 @@ async def test_one_that_stops_takes_its_figures_with_it(running_api_app: ApiApp,
 
 
 async def test_one_that_changes_says_what_it_becomes(running_api_app: ApiApp) -> None:
-    made = await (await create_caller(running_api_app)).create_project()
-    waiting = made["endpoints"][0]["id"]
+    created = await (await create_caller(running_api_app)).create_project()
+    waiting = created["endpoints"][0]["id"]
     assert (await figures(running_api_app))["bough_compute_state"][waiting, "starting"] == 1
     await running_api_app.platform.run_operations()
 
@@ -188,16 +188,16 @@ async def test_without_its_storage_the_rest_is_told_all_the_same() -> None:
     with storage.create_empty_home() as home:
         storage.create_home_image(home)
         async with open_platform_in(home.parent, **fronts.NO_LIMITS) as platform:
-            front = ApiApp(platform)
+            app = ApiApp(platform)
             _unmount(home / "storage")
-            seen = await figures(front)
+            seen = await figures(app)
             assert seen["bough_storage_refuses_new"][()] == 1
             assert "bough_storage_free_bytes" not in seen
             assert seen["bough_computes"]["active",] == 0
-            async with front.client(crashes=True) as client:
-                answer = await client.get("http://bough/healthz")
-            assert answer.status_code == 503
-            assert "is not mounted" in answer.json()["message"]
+            async with app.client(crashes=True) as client:
+                response = await client.get("http://bough/healthz")
+            assert response.status_code == 503
+            assert "is not mounted" in response.json()["message"]
             _mount_again(platform)
 
 

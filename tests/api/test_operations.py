@@ -1,4 +1,4 @@
-"""Operations as callers see them: what is under way, how it ended, and when to try again."""
+"""Operations as clients see them: progress, result and retry time."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -13,14 +13,14 @@ from support.api_client import Caller, Json
 
 
 async def _listed(caller: Caller, project_id: str) -> list[Json]:
-    answer = await caller.client.get(f"/projects/{project_id}/operations")
-    assert answer.status_code == 200, answer.text
-    listed: list[Json] = answer.json()["operations"]
+    response = await caller.client.get(f"/projects/{project_id}/operations")
+    assert response.status_code == 200, response.text
+    listed: list[Json] = response.json()["operations"]
     return listed
 
 
 async def _edited(caller: Caller, operation_id: str, **fields: Any) -> Json:
-    """The operation as it is shown after something happened to it."""
+    """Returns the operation's view after a change of its row."""
     async with caller.api_app.platform.store.transaction() as rows:
         operation = await rows.operations.get(OperationId(operation_id))
         assert isinstance(operation, Operation)
@@ -31,43 +31,43 @@ async def _edited(caller: Caller, operation_id: str, **fields: Any) -> Json:
 
 
 async def test_the_list_is_newest_first_and_holds_what_creation_said(caller: Caller) -> None:
-    made = await caller.create_project()
-    listed = await _listed(caller, made["project"]["id"])
-    assert listed == made["operations"][::-1]
+    created = await caller.create_project()
+    listed = await _listed(caller, created["project"]["id"])
+    assert listed == created["operations"][::-1]
 
 
 async def test_each_can_be_asked_for(caller: Caller) -> None:
-    made = await caller.create_project()
-    for operation in made["operations"]:
-        answer = await caller.client.get(f"/projects/{made['project']['id']}/operations/{operation['id']}")
-        assert answer.json() == {"operation": operation}
+    created = await caller.create_project()
+    for operation in created["operations"]:
+        response = await caller.client.get(f"/projects/{created['project']['id']}/operations/{operation['id']}")
+        assert response.json() == {"operation": operation}
 
 
 async def test_an_operation_of_another_project_is_not_found(caller: Caller, stranger: Caller) -> None:
-    made, other = await caller.create_project(), await caller.create_project()
+    created, other = await caller.create_project(), await caller.create_project()
     theirs = await stranger.create_project()
     absent = "00000000-0000-4000-8000-000000000000"
     messages = set()
     for operation_id in (other["operations"][0]["id"], theirs["operations"][0]["id"], absent):
-        answer = await caller.client.get(f"/projects/{made['project']['id']}/operations/{operation_id}")
-        assert answer.status_code == 404
-        messages.add(answer.json()["message"])
+        response = await caller.client.get(f"/projects/{created['project']['id']}/operations/{operation_id}")
+        assert response.status_code == 404
+        messages.add(response.json()["message"])
     assert len(messages) == 1
 
 
 @pytest.mark.parametrize("operation_id", ["not-a-uuid", "1", "00000000-0000-4000-8000-00000000000g"])
 async def test_what_is_no_uuid_is_refused(caller: Caller, operation_id: str) -> None:
-    made = await caller.create_project()
-    answer = await caller.client.get(f"/projects/{made['project']['id']}/operations/{operation_id}")
-    assert answer.status_code == 400
+    created = await caller.create_project()
+    response = await caller.client.get(f"/projects/{created['project']['id']}/operations/{operation_id}")
+    assert response.status_code == 400
 
 
 async def test_a_finished_operation_tells_how_long_it_took(caller: Caller) -> None:
-    made = await caller.create_project()
+    created = await caller.create_project()
     began = clock.now()
     shown = await _edited(
         caller,
-        made["operations"][0]["id"],
+        created["operations"][0]["id"],
         status=OperationStatus.FINISHED,
         created_at=began,
         updated_at=began + timedelta(seconds=9),
@@ -79,10 +79,10 @@ async def test_a_finished_operation_tells_how_long_it_took(caller: Caller) -> No
 
 
 async def test_a_failure_has_its_sentence(caller: Caller) -> None:
-    made = await caller.create_project()
+    created = await caller.create_project()
     shown = await _edited(
         caller,
-        made["operations"][0]["id"],
+        created["operations"][0]["id"],
         status=OperationStatus.FAILED,
         failures=5,
         error="The disk is full.",
@@ -93,8 +93,8 @@ async def test_a_failure_has_its_sentence(caller: Caller) -> None:
 
 
 async def test_work_that_will_be_tried_again_tells_when(caller: Caller) -> None:
-    made = await caller.create_project()
-    operation_id = made["operations"][0]["id"]
+    created = await caller.create_project()
+    operation_id = created["operations"][0]["id"]
     due = clock.now() + timedelta(seconds=30)
     shown = await _edited(caller, operation_id, failures=1, error="It was slow.", due_at=due, lease_until=None)
     assert (shown["status"], shown["failures_count"]) == ("running", 1)
@@ -103,5 +103,5 @@ async def test_work_that_will_be_tried_again_tells_when(caller: Caller) -> None:
 
 @pytest.mark.parametrize("status", OperationStatus)
 async def test_every_status_can_be_shown(caller: Caller, status: OperationStatus) -> None:
-    made = await caller.create_project()
-    assert (await _edited(caller, made["operations"][0]["id"], status=status))["status"] == status
+    created = await caller.create_project()
+    assert (await _edited(caller, created["operations"][0]["id"], status=status))["status"] == status

@@ -1,4 +1,4 @@
-"""Accounts, as the operator makes and mends them."""
+"""Accounts that the operator creates and resets."""
 
 import json
 from collections.abc import AsyncIterator
@@ -25,23 +25,23 @@ async def operator(api_app: ApiApp) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def address_of(caller: Caller) -> str:
-    """One that no other test has."""
+    """Returns an unused e-mail address."""
     return f"new-{caller.user.id}@example.com"
 
 
-async def link_in(front: ApiApp, link: str) -> OneTimeLink | None:
+async def link_in(app: ApiApp, link: str) -> OneTimeLink | None:
     token = parse_qs(urlsplit(link).query)["token"][0]
-    async with front.services.store.read() as rows:
-        return await rows.links.get(front.services.keys.digest(token), LinkPurpose.RESET, clock.now())
+    async with app.services.store.read() as rows:
+        return await rows.links.get(app.services.keys.digest(token), LinkPurpose.RESET, clock.now())
 
 
 async def test_an_account_has_an_organization_and_a_link_that_sets_its_password(
     api_app: ApiApp, caller: Caller, operator: httpx2.AsyncClient
 ) -> None:
     email = address_of(caller)
-    answer = await operator.post("/bough/users", json={"email": f" {email.upper()} ", "name": "Ada"})
-    assert answer.status_code == 201, answer.text
-    user, link = answer.json()["user"], answer.json()["link"]
+    response = await operator.post("/bough/users", json={"email": f" {email.upper()} ", "name": "Ada"})
+    assert response.status_code == 201, response.text
+    user, link = response.json()["user"], response.json()["link"]
     assert (user["email"], user["name"], user["plan"], user["can_sign_in"]) == (email, "Ada", "free", False)
     assert link.startswith("http://127.0.0.1:")
     kept = await link_in(api_app, link)
@@ -58,9 +58,9 @@ async def test_an_account_has_an_organization_and_a_link_that_sets_its_password(
 
 
 async def test_an_address_is_one_accounts(caller: Caller, operator: httpx2.AsyncClient) -> None:
-    answer = await operator.post("/bough/users", json={"email": caller.user.email.upper()})
-    assert answer.status_code == 409
-    assert caller.user.email in answer.json()["message"]
+    response = await operator.post("/bough/users", json={"email": caller.user.email.upper()})
+    assert response.status_code == 409
+    assert caller.user.email in response.json()["message"]
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ async def test_an_address_is_one_accounts(caller: Caller, operator: httpx2.Async
 )
 async def test_what_is_no_address_or_name_is_refused(operator: httpx2.AsyncClient, body: object) -> None:
     headers = {"Content-Type": "application/json"}
-    answer = await operator.post("/bough/users", content=json.dumps(body), headers=headers)
-    assert answer.status_code == 400, answer.text
+    response = await operator.post("/bough/users", content=json.dumps(body), headers=headers)
+    assert response.status_code == 400, response.text
 
 
 async def test_a_reset_ends_sessions_and_links_and_nobody_elses(
@@ -122,6 +122,6 @@ async def test_accounts_are_the_operators_business(api_app: ApiApp, caller: Call
                 await client.post("/bough/users", json={"email": "no address"}),
                 await client.post(f"/bough/users/{caller.user.id}/reset"),
             ]
-        assert [answer.status_code for answer in answers] == [403] * 4
+        assert [response.status_code for response in answers] == [403] * 4
     async with api_app.services.store.read() as rows:
         assert await rows.users.get_by_email(address_of(caller)) is None

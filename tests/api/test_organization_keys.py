@@ -1,4 +1,4 @@
-"""Keys of an organization: for all of its projects or for one, made by those who may, dead at once when revoked."""
+"""Keys of an organization: for all projects or for one, who can create them, and revocation."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ OTHERS = (MemberRole.VIEWER, MemberRole.COLLABORATOR)
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def team(caller: Caller) -> Organization:
-    """One whose admin the caller is."""
+    """Creates an organization with the caller as admin."""
     return await caller.create_organization()
 
 
@@ -26,16 +26,16 @@ def _path(team: Organization, key: Json | None = None) -> str:
 
 async def _made(caller: Caller, team: Organization, project_id: str | None = None, name: str = "ci") -> Json:
     body = {"key_name": name} if project_id is None else {"key_name": name, "project_id": project_id}
-    answer = await caller.client.post(_path(team), json=body)
-    assert answer.status_code == 200, answer.text
-    made: Json = answer.json()
-    return made
+    response = await caller.client.post(_path(team), json=body)
+    assert response.status_code == 200, response.text
+    created: Json = response.json()
+    return created
 
 
 async def _listed(caller: Caller, team: Organization) -> list[int]:
-    answer = await caller.client.get(_path(team))
-    assert answer.status_code == 200, answer.text
-    return [key["id"] for key in answer.json()]
+    response = await caller.client.get(_path(team))
+    assert response.status_code == 200, response.text
+    return [key["id"] for key in response.json()]
 
 
 async def test_an_admin_makes_a_key_that_reaches_all_projects_and_only_them(
@@ -45,9 +45,9 @@ async def test_an_admin_makes_a_key_that_reaches_all_projects_and_only_them(
         await caller.create_ready_project(org_id=team.id, name="inside"),
         await caller.create_ready_project(),
     )
-    made = await _made(caller, team)
-    assert (made["name"], made["created_by"], "project_id" in made) == ("ci", caller.user.id, False)
-    async with api_app.client(made["key"]) as client:
+    created = await _made(caller, team)
+    assert (created["name"], created["created_by"], "project_id" in created) == ("ci", caller.user.id, False)
+    async with api_app.client(created["key"]) as client:
         assert (await client.get("/auth")).json()["account_id"] == team.id
         assert [each["name"] for each in (await client.get("/projects")).json()["projects"]] == ["inside"]
         assert (await client.get(f"/projects/{inside}")).status_code == 200
@@ -56,13 +56,13 @@ async def test_an_admin_makes_a_key_that_reaches_all_projects_and_only_them(
 
 async def test_a_key_for_one_project_reaches_that_alone(api_app: ApiApp, caller: Caller, team: Organization) -> None:
     own, other = await caller.create_ready_project(org_id=team.id), await caller.create_ready_project(org_id=team.id)
-    made = await _made(caller, team, own)
-    assert made["project_id"] == own
-    async with api_app.client(made["key"]) as client:
+    created = await _made(caller, team, own)
+    assert created["project_id"] == own
+    async with api_app.client(created["key"]) as client:
         assert (await client.get(f"/projects/{own}")).status_code == 200
         assert (await client.get(f"/projects/{other}")).status_code == 404
-        for answer in (await client.get(_path(team)), await client.post(_path(team), json={"key_name": "x"})):
-            assert answer.status_code == 403, answer.text
+        for response in (await client.get(_path(team)), await client.post(_path(team), json={"key_name": "x"})):
+            assert response.status_code == 403, response.text
 
 
 async def test_lists_show_everything_but_the_token(api_app: ApiApp, caller: Caller, team: Organization) -> None:
@@ -70,10 +70,10 @@ async def test_lists_show_everything_but_the_token(api_app: ApiApp, caller: Call
     whole, single = await _made(caller, team, name="whole"), await _made(caller, team, project_id, "single")
     async with api_app.client(single["key"], address="192.0.2.44") as client:
         await client.get("/auth")
-    answer = await caller.client.get(_path(team))
-    assert isinstance(answer.json(), list)
-    assert "bough_key_" not in answer.text
-    first, second = answer.json()
+    response = await caller.client.get(_path(team))
+    assert isinstance(response.json(), list)
+    assert "bough_key_" not in response.text
+    first, second = response.json()
     assert (first["id"], first["name"], first["created_by"]["id"]) == (whole["id"], "whole", caller.user.id)
     assert ("project_id" in first, "last_used_at" in first, first["last_used_from_addr"]) == (False, False, "")
     assert (second["id"], second["project_id"], second["last_used_from_addr"]) == (
@@ -92,12 +92,12 @@ async def test_those_who_change_projects_make_and_see_their_own_keys_for_one(
     foreign = [await _made(caller, team), await _made(caller, team, project_id)]
     await stranger.join_organization(team, role)
     assert (await stranger.client.post(_path(team), json={"key_name": "all"})).status_code == 403
-    made = await _made(stranger, team, project_id)
-    assert await _listed(stranger, team) == [made["id"]]
-    assert await _listed(caller, team) == [*(key["id"] for key in foreign), made["id"]]
+    created = await _made(stranger, team, project_id)
+    assert await _listed(stranger, team) == [created["id"]]
+    assert await _listed(caller, team) == [*(key["id"] for key in foreign), created["id"]]
     for key in foreign:
         assert (await stranger.client.delete(_path(team, key))).status_code == 404
-    assert (await stranger.client.delete(_path(team, made))).json()["project_id"] == project_id
+    assert (await stranger.client.delete(_path(team, created))).json()["project_id"] == project_id
 
 
 @pytest.mark.parametrize("role", OTHERS)
@@ -105,26 +105,26 @@ async def test_others_make_see_and_revoke_none(
     caller: Caller, stranger: Caller, team: Organization, role: MemberRole
 ) -> None:
     project_id = await caller.create_ready_project(org_id=team.id)
-    made = await _made(caller, team, project_id)
+    created = await _made(caller, team, project_id)
     member = await stranger.join_organization(team, role)
-    given = f"/projects/{project_id}/members/{member.id}/role"
-    assert (await caller.client.put(given, json={"role": "admin"})).status_code == 200
+    role_path = f"/projects/{project_id}/members/{member.id}/role"
+    assert (await caller.client.put(role_path, json={"role": "admin"})).status_code == 200
     body = {"key_name": "mine", "project_id": project_id}
     assert (await stranger.client.post(_path(team), json=body)).status_code == 403
     assert (await stranger.client.get(_path(team))).status_code == 403
-    assert (await stranger.client.delete(_path(team, made))).status_code == 403
+    assert (await stranger.client.delete(_path(team, created))).status_code == 403
 
 
 async def test_strangers_are_told_what_somebody_is_who_mistyped(
     caller: Caller, stranger: Caller, team: Organization
 ) -> None:
-    made = await _made(caller, team)
-    for method, path in (("GET", _path(team)), ("POST", _path(team)), ("DELETE", _path(team, made))):
+    created = await _made(caller, team)
+    for method, path in (("GET", _path(team)), ("POST", _path(team)), ("DELETE", _path(team, created))):
         body = {"key_name": "mine"} if method == "POST" else None
         theirs = await stranger.client.request(method, path, json=body)
         absent = await stranger.client.request(method, path.replace(team.id, "org-none"), json=body)
         assert (theirs.status_code, theirs.json()["message"]) == (404, absent.json()["message"])
-    assert await _listed(caller, team) == [made["id"]]
+    assert await _listed(caller, team) == [created["id"]]
 
 
 async def test_a_key_of_the_organization_makes_keys_for_projects_and_no_others(
@@ -133,26 +133,26 @@ async def test_a_key_of_the_organization_makes_keys_for_projects_and_no_others(
     project_id = await caller.create_ready_project(org_id=team.id)
     whole = await _made(caller, team)
     async with api_app.client(whole["key"]) as client:
-        made = (await client.post(_path(team), json={"key_name": "ci", "project_id": project_id})).json()
-        assert (made["project_id"], made["created_by"]) == (project_id, caller.user.id)
-        assert [key["id"] for key in (await client.get(_path(team))).json()] == [whole["id"], made["id"]]
+        created = (await client.post(_path(team), json={"key_name": "ci", "project_id": project_id})).json()
+        assert (created["project_id"], created["created_by"]) == (project_id, caller.user.id)
+        assert [key["id"] for key in (await client.get(_path(team))).json()] == [whole["id"], created["id"]]
         assert (await client.post(_path(team), json={"key_name": "twin"})).status_code == 403
-        for key in (whole, made):
+        for key in (whole, created):
             assert (await client.delete(_path(team, key))).status_code == 403
 
 
 async def test_it_takes_a_living_project_of_the_organization_that_one_may_change(
     caller: Caller, stranger: Caller, team: Organization
 ) -> None:
-    own, elsewhere, gone = (
+    own, elsewhere, deleted = (
         await caller.create_ready_project(org_id=team.id),
         await caller.create_ready_project(),
         await caller.create_ready_project(org_id=team.id),
     )
-    await caller.client.delete(f"/projects/{gone}")
-    for project_id in (elsewhere, gone, "no-such-project", await stranger.create_ready_project()):
-        answer = await caller.client.post(_path(team), json={"key_name": "ci", "project_id": project_id})
-        assert (answer.status_code, "requested project" in answer.json()["message"]) == (404, True)
+    await caller.client.delete(f"/projects/{deleted}")
+    for project_id in (elsewhere, deleted, "no-such-project", await stranger.create_ready_project()):
+        response = await caller.client.post(_path(team), json={"key_name": "ci", "project_id": project_id})
+        assert (response.status_code, "requested project" in response.json()["message"]) == (404, True)
     member = await stranger.join_organization(team, MemberRole.EDITOR)
     await caller.client.put(f"/projects/{own}/members/{member.id}/role", json={"role": "viewer"})
     body = {"key_name": "ci", "project_id": own}
@@ -163,15 +163,15 @@ async def test_it_takes_a_living_project_of_the_organization_that_one_may_change
 async def test_a_revoked_key_stops_at_once_and_leaves_the_list(
     api_app: ApiApp, caller: Caller, team: Organization
 ) -> None:
-    made = await _made(caller, team)
-    async with api_app.client(made["key"]) as client:
+    created = await _made(caller, team)
+    async with api_app.client(created["key"]) as client:
         assert (await client.get("/auth")).status_code == 200
-        revoked = (await caller.client.delete(_path(team, made))).json()
-        assert (revoked["id"], revoked["revoked"], revoked["created_by"]) == (made["id"], True, caller.user.id)
+        revoked = (await caller.client.delete(_path(team, created))).json()
+        assert (revoked["id"], revoked["revoked"], revoked["created_by"]) == (created["id"], True, caller.user.id)
         assert revoked["last_used_at"]
         assert (await client.get("/auth")).status_code == 401
     assert await _listed(caller, team) == []
-    assert (await caller.client.delete(_path(team, made))).status_code == 404
+    assert (await caller.client.delete(_path(team, created))).status_code == 404
 
 
 async def test_keys_of_people_and_of_other_organizations_are_not_among_them(caller: Caller, team: Organization) -> None:
@@ -186,7 +186,7 @@ async def test_keys_of_people_and_of_other_organizations_are_not_among_them(call
 async def test_whoever_is_no_admin_any_more_when_it_is_decided_makes_none(
     api_app: ApiApp, caller: Caller, stranger: Caller, team: Organization
 ) -> None:
-    """The role is taken between the door and the transaction."""
+    """The role is removed between authentication and the transaction."""
     member = await stranger.join_organization(team, MemberRole.ADMIN)
     async with api_app.services.store.transaction() as rows:
         await rows.organizations.lock(team.id)
@@ -205,8 +205,8 @@ async def test_a_name_that_will_not_do_is_refused(caller: Caller, team: Organiza
 
 
 async def test_the_store_has_a_digest_and_no_token(api_app: ApiApp, caller: Caller, team: Organization) -> None:
-    made = await _made(caller, team)
+    created = await _made(caller, team)
     async with api_app.platform.store.read() as rows:
         (kept,) = await rows.api_keys.list_in_organization(team.id)
     assert kept.kind is KeyKind.ORGANIZATION
-    assert made["key"][22:] not in repr(kept)
+    assert created["key"][22:] not in repr(kept)

@@ -1,4 +1,4 @@
-"""Organizations: made by people, seen by who belongs to them, renamed by their admins."""
+"""Organizations: create, get as a member, rename as an admin."""
 
 import json
 from typing import Any
@@ -21,9 +21,9 @@ def _renamed(organization: Organization | Json) -> str:
 
 
 async def _made(caller: Caller, name: str = "Orchard") -> Json:
-    answer = await caller.client.post("/bough/organizations", json={"name": name})
-    assert answer.status_code == 201, answer.text
-    made: Json = answer.json()
+    response = await caller.client.post("/bough/organizations", json={"name": name})
+    assert response.status_code == 201, response.text
+    made: Json = response.json()
     return made
 
 
@@ -83,16 +83,16 @@ async def test_keys_see_their_organization_and_neither_rename_it_nor_make_one(ap
 async def test_admins_rename_it(caller: Caller, stranger: Caller, role: MemberRole) -> None:
     team = await caller.create_organization("before")
     await stranger.join_organization(team, role)
-    answer = await stranger.client.patch(_renamed(team), json={"name": "after"})
-    assert answer.status_code == (200 if role is MemberRole.ADMIN else 403)
+    response = await stranger.client.patch(_renamed(team), json={"name": "after"})
+    assert response.status_code == (200 if role is MemberRole.ADMIN else 403)
     shown = (await caller.client.get(f"/organizations/{team.id}")).json()
     assert shown["name"] == ("after" if role is MemberRole.ADMIN else "before")
     assert (shown["updated_at"] > shown["created_at"]) is (role is MemberRole.ADMIN)
 
 
 async def test_a_personal_one_is_renamed_too(caller: Caller) -> None:
-    answer = await caller.client.patch(_renamed(caller.organization), json={"name": "my own"})
-    assert (answer.status_code, answer.json()["name"]) == (200, "my own")
+    response = await caller.client.patch(_renamed(caller.organization), json={"name": "my own"})
+    assert (response.status_code, response.json()["name"]) == (200, "my own")
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 65, 7, None, "a\0b", "a\r\nBcc: all@example.com", "\x1b[1m", "\x85"])

@@ -1,4 +1,4 @@
-"""Cursors: pages that neither hide a row nor show one twice while rows come and go."""
+"""Cursors: pages neither hide nor repeat a row while rows are added and removed."""
 
 import base64
 from typing import Any
@@ -13,10 +13,10 @@ from support.api_client import Caller
 
 
 async def _page(caller: Caller, path: str = "/projects", **query: Any) -> tuple[list[str], str | None]:
-    """The ids on a page, and the cursor of the next one."""
-    answer = await caller.client.get(path, params=query)
-    assert answer.status_code == 200, answer.text
-    body = answer.json()
+    """Returns the ids on a page and the cursor of the next page."""
+    response = await caller.client.get(path, params=query)
+    assert response.status_code == 200, response.text
+    body = response.json()
     rows = body["projects" if path == "/projects" else "operations"]
     return [row["id"] for row in rows], body.get("pagination", {}).get("cursor")
 
@@ -31,8 +31,8 @@ async def _all(caller: Caller, path: str = "/projects", **query: Any) -> list[st
 
 
 async def test_pages_are_newest_first_and_end_without_a_cursor(caller: Caller) -> None:
-    made = [await caller.create_ready_project(name=f"p{number}") for number in range(7)]
-    newest_first = made[::-1]
+    created = [await caller.create_ready_project(name=f"p{number}") for number in range(7)]
+    newest_first = created[::-1]
     assert await _all(caller, limit=3) == newest_first
     assert await _all(caller, limit=1) == newest_first
     assert await _page(caller, limit=7) == (newest_first, None)
@@ -46,37 +46,42 @@ async def test_an_empty_account_has_an_empty_page(caller: Caller) -> None:
 
 
 async def test_ten_rows_are_a_page_unless_asked_otherwise(caller: Caller) -> None:
-    made = [await caller.create_ready_project() for _ in range(11)]
+    created = [await caller.create_ready_project() for _ in range(11)]
     ids, cursor = await _page(caller)
-    assert ids == made[:0:-1]
-    assert await _page(caller, cursor=cursor) == ([made[0]], None)
+    assert ids == created[:0:-1]
+    assert await _page(caller, cursor=cursor) == ([created[0]], None)
 
 
 async def test_rows_that_come_and_go_disturb_no_page(caller: Caller) -> None:
-    made = [await caller.create_ready_project() for _ in range(9)]
+    created = [await caller.create_ready_project() for _ in range(9)]
     seen, cursor = await _page(caller, limit=3)
     await caller.create_ready_project(name="newcomer")
-    for gone in (made[8], made[6], made[5], made[2]):  # shown, the cursor's own row, the next one, a later one
-        assert (await caller.client.delete(f"/projects/{gone}")).status_code == 200
+    for deleted in (
+        created[8],
+        created[6],
+        created[5],
+        created[2],
+    ):  # an earlier row, the cursor's row, the next row, a later row
+        assert (await caller.client.delete(f"/projects/{deleted}")).status_code == 200
     while cursor is not None:
         more, cursor = await _page(caller, limit=3, cursor=cursor)
         seen += more
-    assert seen == [made[8], made[7], made[6], made[4], made[3], made[1], made[0]]
+    assert seen == [created[8], created[7], created[6], created[4], created[3], created[1], created[0]]
 
 
 async def test_rows_of_the_same_moment_are_all_shown(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     moment = clock.now()
     with monkeypatch.context() as frozen:
         frozen.setattr(clock, "now", lambda: moment)
-        made = [(await caller.create_project())["project"]["id"] for _ in range(5)]
-    assert await _all(caller, limit=2) == sorted(made, reverse=True)
+        created = [(await caller.create_project())["project"]["id"] for _ in range(5)]
+    assert await _all(caller, limit=2) == sorted(created, reverse=True)
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "401", "ten", "1.5", "", "99999999999999999999"])
 async def test_a_limit_out_of_bounds_is_refused(caller: Caller, limit: str) -> None:
-    answer = await caller.client.get("/projects", params={"limit": limit})
-    assert answer.status_code == 400
-    assert "limit" in answer.json()["message"]
+    response = await caller.client.get("/projects", params={"limit": limit})
+    assert response.status_code == 400
+    assert "limit" in response.json()["message"]
 
 
 @pytest.mark.parametrize("limit", [1, 400])
@@ -110,19 +115,19 @@ BAD_CURSORS = [
 async def test_a_cursor_that_is_not_ours_is_refused(caller: Caller, cursor: str) -> None:
     project_id = await caller.create_ready_project()
     for path in ("/projects", f"/projects/{project_id}/operations"):
-        answer = await caller.client.get(path, params={"cursor": cursor})
-        assert answer.status_code == 400, answer.text
-        assert "cursor" in answer.json()["message"]
+        response = await caller.client.get(path, params={"cursor": cursor})
+        assert response.status_code == 400, response.text
+        assert "cursor" in response.json()["message"]
 
 
 async def test_operations_have_pages_too(caller: Caller) -> None:
-    made = (await caller.create_project())["project"]["id"]
+    created = (await caller.create_project())["project"]["id"]
     platform = caller.api_app.platform
     async with platform.store.transaction() as rows:
-        endpoint = (await rows.endpoints.list_in_project(ProjectId(made)))[0]
-        wish = NewOperation(ApplyConfig, endpoint.project_id, endpoint.branch_id, endpoint.id)
-        await platform.services.queue.enqueue(rows, [wish] * 5, "test")
-    path = f"/projects/{made}/operations"
+        endpoint = (await rows.endpoints.list_in_project(ProjectId(created)))[0]
+        requested = NewOperation(ApplyConfig, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        await platform.services.queue.enqueue(rows, [requested] * 5, "test")
+    path = f"/projects/{created}/operations"
     every, cursor = await _page(caller, path)
     assert (len(every), cursor) == (7, None)
     assert await _all(caller, path, limit=2) == every

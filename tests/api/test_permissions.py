@@ -1,4 +1,4 @@
-"""Permissions: a project is shared with an e-mail address, by those who may, until it is not."""
+"""Permissions: sharing a project with an e-mail address and revoking it."""
 
 import asyncio
 from typing import Any
@@ -21,24 +21,24 @@ def _path(project_id: str, permission: Json | None = None) -> str:
 
 
 async def _shared(caller: Caller, project_id: str, email: str) -> Json:
-    answer = await caller.client.post(_path(project_id), json={"email": email})
-    assert answer.status_code == 200, answer.text
-    granted: Json = answer.json()
+    response = await caller.client.post(_path(project_id), json={"email": email})
+    assert response.status_code == 200, response.text
+    granted: Json = response.json()
     return granted
 
 
 async def _listed(caller: Caller, project_id: str) -> list[Json]:
-    answer = await caller.client.get(_path(project_id))
-    assert answer.status_code == 200, answer.text
-    found: list[Json] = answer.json()["project_permissions"]
+    response = await caller.client.get(_path(project_id))
+    assert response.status_code == 200, response.text
+    found: list[Json] = response.json()["project_permissions"]
     return found
 
 
-async def _letters(front: ApiApp, email: str) -> list[tuple[str, str]]:
-    """Subject and text of the mails that wait for the address."""
-    async with front.services.store.read() as rows:
+async def _letters(app: ApiApp, email: str) -> list[tuple[str, str]]:
+    """Returns subject and text of the mails to the address."""
+    async with app.services.store.read() as rows:
         waiting = await rows.mail_messages.list_due(clock.now(), 10_000)
-    return [(each.subject, mail.open_text(front.services.vault, each)) for each in waiting if each.recipient == email]
+    return [(each.subject, mail.open_text(app.services.vault, each)) for each in waiting if each.recipient == email]
 
 
 async def test_whoever_has_the_address_reads_and_changes_the_project_until_it_is_revoked(
@@ -67,19 +67,19 @@ async def test_the_address_gets_one_mail_and_the_same_answer_whether_or_not_it_h
     api_app: ApiApp, caller: Caller, stranger: Caller
 ) -> None:
     project_id = await caller.create_ready_project(name="orchard\u2028Bcc: everybody@example.com")
-    answers, letters = [], []
+    answers, mails = [], []
     for email in (stranger.user.email, WHO_ARE_THEY):
         granted = await _shared(caller, project_id, email)
         again = await _shared(caller, project_id, f" {email.upper()} ")
         assert again == granted
         ((subject, text),) = await _letters(api_app, email)
         answers.append(sorted(granted))
-        letters.append((subject, text.replace(email, "")))
+        mails.append((subject, text.replace(email, "")))
         assert mail.page_url(api_app.settings, "/account") in text
         assert caller.user.email in text
     assert answers[0] == answers[1]
-    assert letters[0] == letters[1]
-    assert letters[0][0] == "The project orchard Bcc: everybody@example.com is shared with you"
+    assert mails[0] == mails[1]
+    assert mails[0][0] == "The project orchard Bcc: everybody@example.com is shared with you"
 
 
 async def test_what_was_revoked_can_be_granted_anew(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:
@@ -121,7 +121,7 @@ async def test_a_permission_is_revoked_on_its_own_project_only(caller: Caller, s
 
 
 @pytest.mark.parametrize(
-    ("role", "given", "sees", "shares"),
+    ("role", "project_role", "sees", "shares"),
     [
         (MemberRole.ADMIN, None, 200, 200),
         (MemberRole.MEMBER, None, 200, 403),
@@ -133,18 +133,18 @@ async def test_a_permission_is_revoked_on_its_own_project_only(caller: Caller, s
     ],
 )
 async def test_admins_of_the_project_share_it_and_people_inside_see_with_whom(
-    caller: Caller, stranger: Caller, role: MemberRole, given: ProjectRole | None, sees: int, shares: int
+    caller: Caller, stranger: Caller, role: MemberRole, project_role: ProjectRole | None, sees: int, shares: int
 ) -> None:
     team = await caller.create_organization()
     project_id = await caller.create_ready_project(org_id=team.id)
     member = await stranger.join_organization(team, role)
-    if given is not None:
+    if project_role is not None:
         path = f"/projects/{project_id}/members/{member.id}/role"
-        assert (await caller.client.put(path, json={"role": given})).status_code == 200
+        assert (await caller.client.put(path, json={"role": project_role})).status_code == 200
     granted = await _shared(caller, project_id, WHO_ARE_THEY)
     assert (await stranger.client.get(_path(project_id))).status_code == sees
-    answer = await stranger.client.post(_path(project_id), json={"email": "other@example.com"})
-    assert answer.status_code == shares
+    response = await stranger.client.post(_path(project_id), json={"email": "other@example.com"})
+    assert response.status_code == shares
     assert (await stranger.client.delete(_path(project_id, granted))).status_code == shares
 
 
@@ -159,7 +159,7 @@ async def test_a_key_of_the_organization_shares_and_one_of_the_project_does_not(
 
 
 async def test_whoever_lost_the_project_while_they_shared_it_shares_nothing(api_app: ApiApp, caller: Caller) -> None:
-    """It goes to another organization between the door and the transaction."""
+    """The project moves to another organization between authentication and the transaction."""
     project_id, new = await caller.create_ready_project(), await create_caller(api_app)
     async with api_app.services.store.transaction() as rows:
         (project,) = await rows.projects.list_by_ids([(await caller.get_project(project_id))["id"]])

@@ -1,4 +1,4 @@
-"""How many branches, endpoints, roles and databases a plan allows."""
+"""The number of branches, endpoints, roles and databases that a plan allows."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,49 +15,49 @@ def _plans(**limits: int) -> dict[str, Any]:
     return {"plans": {**{name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}, "free": Plan(**limits)}}
 
 
-async def _limited(front: ApiApp, stranger: Caller, **limits: int) -> ProjectClient:
-    """A project of someone whose plan allows so much."""
-    small = ApiApp(front.platform, **_plans(**limits))
+async def _limited(app: ApiApp, stranger: Caller, **limits: int) -> ProjectClient:
+    """Creates a project of a user with these plan limits."""
+    small = ApiApp(app.platform, **_plans(**limits))
     return await create_project_client(replace(stranger, api_app=small, client=small.client(stranger.token)))
 
 
 async def _limit_met(tree: ProjectClient, code: str, path: str, body: Json) -> str:
     before = await tree.read_state()
-    answer = await tree.request("POST", path, body, status=422)
-    assert answer["code"] == code
+    response = await tree.request("POST", path, body, status=422)
+    assert response["code"] == code
     assert await tree.read_state() == before
-    return str(answer["message"])
+    return str(response["message"])
 
 
 async def test_the_plan_limits_branches(api_app: ApiApp, stranger: Caller) -> None:
     tree = await _limited(api_app, stranger, branches=2)
-    gone = (await tree.create_branch())["branch"]["id"]
+    deleted = (await tree.create_branch())["branch"]["id"]
     sentence = await _limit_met(tree, "BRANCHES_LIMIT_EXCEEDED", tree.branches_path, {})
     assert "has 2 branches, the limit of its plan. Delete one, or change the plan." in sentence
-    await tree.request("DELETE", tree.branch_path(gone))
+    await tree.request("DELETE", tree.branch_path(deleted))
     await tree.create_branch()
 
 
 async def test_what_a_restore_preserves_counts_as_a_branch(api_app: ApiApp, stranger: Caller) -> None:
     tree = await _limited(api_app, stranger, branches=2)
     dev = (await tree.create_branch("dev"))["branch"]["id"]
-    asked = {"source_branch_id": tree.main_branch_id}
-    kept = {**asked, "preserve_under_name": "before"}
+    requested = {"source_branch_id": tree.main_branch_id}
+    kept = {**requested, "preserve_under_name": "before"}
     await _limit_met(tree, "BRANCHES_LIMIT_EXCEEDED", f"{tree.branch_path(dev)}/restore", kept)
-    await tree.request_and_finish("POST", f"{tree.branch_path(dev)}/restore", asked)
+    await tree.request_and_finish("POST", f"{tree.branch_path(dev)}/restore", requested)
 
 
 async def test_the_plan_limits_endpoints(api_app: ApiApp, stranger: Caller) -> None:
     tree = await _limited(api_app, stranger, endpoints=3)
     code = "ENDPOINTS_LIMIT_EXCEEDED"
     await _limit_met(tree, code, tree.branches_path, {"endpoints": [READ_WRITE, READ_ONLY, READ_ONLY]})
-    made = await tree.create_branch(endpoints=(READ_WRITE, READ_ONLY))
-    asked = {"endpoint": {"branch_id": tree.main_branch_id, **READ_ONLY}}
-    assert "3 endpoints" in await _limit_met(tree, code, f"{tree.path}/endpoints", asked)
+    created = await tree.create_branch(endpoints=(READ_WRITE, READ_ONLY))
+    requested = {"endpoint": {"branch_id": tree.main_branch_id, **READ_ONLY}}
+    assert "3 endpoints" in await _limit_met(tree, code, f"{tree.path}/endpoints", requested)
     await _limit_met(tree, code, tree.branches_path, {"endpoints": [READ_WRITE]})
     await tree.create_branch()
-    await tree.request_and_finish("DELETE", f"{tree.path}/endpoints/{made['endpoints'][1]['id']}")
-    await tree.request_and_finish("POST", f"{tree.path}/endpoints", asked, status=201)
+    await tree.request_and_finish("DELETE", f"{tree.path}/endpoints/{created['endpoints'][1]['id']}")
+    await tree.request_and_finish("POST", f"{tree.path}/endpoints", requested, status=201)
 
 
 @pytest.mark.parametrize(

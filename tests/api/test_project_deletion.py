@@ -1,4 +1,4 @@
-"""Deleting a project, and changing one's mind within the week."""
+"""Deleting and recovering a project."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,9 +13,9 @@ from support.api_client import Caller
 
 async def _deleted(caller: Caller, name: str = "gone") -> str:
     project_id = await caller.create_ready_project(name=name)
-    answer = await caller.client.delete(f"/projects/{project_id}")
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["project"]["id"] == project_id
+    response = await caller.client.delete(f"/projects/{project_id}")
+    assert response.status_code == 200, response.text
+    assert response.json()["project"]["id"] == project_id
     await caller.finish_operations(project_id)
     return project_id
 
@@ -24,8 +24,8 @@ async def test_a_deleted_project_is_gone_from_everywhere(caller: Caller) -> None
     project_id = await _deleted(caller)
     assert await caller.list_project_names() == []
     for method, rest in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/operations")):
-        answer = await caller.client.request(method, f"/projects/{project_id}{rest}", json={"project": {}})
-        assert answer.status_code == 404, answer.text
+        response = await caller.client.request(method, f"/projects/{project_id}{rest}", json={"project": {}})
+        assert response.status_code == 404, response.text
 
 
 async def test_deletion_stops_the_computes_and_keeps_the_data(caller: Caller) -> None:
@@ -35,17 +35,17 @@ async def test_deletion_stops_the_computes_and_keeps_the_data(caller: Caller) ->
 
 
 async def test_recovery_brings_all_of_it_back(caller: Caller) -> None:
-    made = await caller.create_project(name="precious", history_retention_seconds=77)
-    project_id = made["project"]["id"]
+    created = await caller.create_project(name="precious", history_retention_seconds=77)
+    project_id = created["project"]["id"]
     await caller.finish_operations(project_id)
     before = await caller.get_project(project_id)
     branches = (await caller.client.get(f"/projects/{project_id}/branches")).json()["branches"]
-    assert branches[0]["created_by"] == made["branch"]["created_by"]
+    assert branches[0]["created_by"] == created["branch"]["created_by"]
     await caller.client.delete(f"/projects/{project_id}")
     await caller.finish_operations(project_id)
-    answer = await caller.client.post(f"/projects/{project_id}/recover")
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["branches"] == branches
+    response = await caller.client.post(f"/projects/{project_id}/recover")
+    assert response.status_code == 200, response.text
+    assert response.json()["branches"] == branches
     after = await caller.get_project(project_id)
     assert {**after, "updated_at": None} == {**before, "updated_at": None}
     assert await caller.list_project_names() == ["precious"]
@@ -57,9 +57,9 @@ async def test_recovery_brings_all_of_it_back(caller: Caller) -> None:
 
 async def test_a_living_project_has_nothing_to_recover(caller: Caller) -> None:
     project_id = await caller.create_ready_project(name="living")
-    answer = await caller.client.post(f"/projects/{project_id}/recover")
-    assert answer.status_code == 400
-    assert "not deleted" in answer.json()["message"]
+    response = await caller.client.post(f"/projects/{project_id}/recover")
+    assert response.status_code == 400
+    assert "not deleted" in response.json()["message"]
 
 
 async def test_a_project_can_be_deleted_and_recovered_again(caller: Caller) -> None:
@@ -73,8 +73,8 @@ async def test_a_project_can_be_deleted_and_recovered_again(caller: Caller) -> N
 
 async def test_after_seven_days_it_is_too_late(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     project_id = await _deleted(caller)
-    answer = await caller.client.get("/projects", params={"recoverable": True})
-    (shown,) = answer.json()["projects"]
+    response = await caller.client.get("/projects", params={"recoverable": True})
+    (shown,) = response.json()["projects"]
     until = datetime.fromisoformat(shown["recoverable_until"])
     assert until - datetime.fromisoformat(shown["deleted_at"]) == timedelta(days=7)
     monkeypatch.setattr(clock, "now", lambda: until)
@@ -100,15 +100,15 @@ async def test_a_protected_branch_keeps_its_project(caller: Caller) -> None:
     async with caller.api_app.platform.store.transaction() as rows:
         (branch,) = await rows.branches.list_in_project(ProjectId(project_id))
         await rows.branches.save(replace(branch, is_protected=True))
-    answer = await caller.client.delete(f"/projects/{project_id}")
-    assert answer.status_code == 422
-    assert "protected branch" in answer.json()["message"]
+    response = await caller.client.delete(f"/projects/{project_id}")
+    assert response.status_code == 422
+    assert "protected branch" in response.json()["message"]
     assert await caller.list_project_names() == ["kept"]
 
 
 async def test_nobody_else_deletes_or_recovers_it(caller: Caller, stranger: Caller) -> None:
-    living, gone = await caller.create_ready_project(name="living"), await _deleted(caller)
+    living, deleted = await caller.create_ready_project(name="living"), await _deleted(caller)
     assert (await stranger.client.delete(f"/projects/{living}")).status_code == 404
-    assert (await stranger.client.post(f"/projects/{gone}/recover")).status_code == 404
+    assert (await stranger.client.post(f"/projects/{deleted}/recover")).status_code == 404
     assert await stranger.list_project_names(recoverable=True) == []
     assert await caller.list_project_names() == ["living"]

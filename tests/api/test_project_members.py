@@ -1,4 +1,4 @@
-"""Members of an organization on one project: what each may there, where it comes from, and who changes it."""
+"""Members' access to a project: its level, its source, and who can change it."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from support.api_client import Caller, Json
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def team(caller: Caller) -> Organization:
-    """One whose admin the caller is."""
+    """Creates an organization with the caller as admin."""
     return await caller.create_organization()
 
 
@@ -32,9 +32,9 @@ def _role(project_id: str, member_id: str) -> str:
 
 
 async def _page(caller: Caller, project_id: str, **query: Any) -> Json:
-    answer = await caller.client.get(f"/projects/{project_id}/members", params=query)
-    assert answer.status_code == 200, answer.text
-    page: Json = answer.json()
+    response = await caller.client.get(f"/projects/{project_id}/members", params=query)
+    assert response.status_code == 200, response.text
+    page: Json = response.json()
     return page
 
 
@@ -44,9 +44,9 @@ async def _seen(caller: Caller, project_id: str, member: Member) -> Json:
 
 
 async def _sets(caller: Caller, project_id: str, member: Member, role: ProjectRole, **query: Any) -> Json:
-    answer = await caller.client.put(_role(project_id, member.id), json={"role": role}, params=query)
-    assert answer.status_code == 200, answer.text
-    changed: Json = answer.json()
+    response = await caller.client.put(_role(project_id, member.id), json={"role": role}, params=query)
+    assert response.status_code == 200, response.text
+    changed: Json = response.json()
     return changed
 
 
@@ -57,7 +57,7 @@ async def _own(caller: Caller, team: Organization) -> Member:
     return seen.member
 
 
-STANDINGS = [  # role, given, shared → default, effective, source
+STANDINGS = [  # role, project role, shared → default, effective, source
     (MemberRole.ADMIN, None, False, "ADMIN", "ADMIN", "org_admin_override"),
     (MemberRole.ADMIN, ProjectRole.VIEWER, False, "ADMIN", "ADMIN", "org_admin_override"),
     (MemberRole.MEMBER, None, False, "EDITOR", "EDITOR", "org_role_default"),
@@ -73,14 +73,14 @@ STANDINGS = [  # role, given, shared → default, effective, source
 ]
 
 
-@pytest.mark.parametrize(("role", "given", "shared", "default", "effective", "source"), STANDINGS)
+@pytest.mark.parametrize(("role", "project_role", "shared", "default", "effective", "source"), STANDINGS)
 async def test_what_a_member_may_is_told_with_where_it_comes_from(
     caller: Caller,
     stranger: Caller,
     team: Organization,
     project_id: str,
     role: MemberRole,
-    given: ProjectRole | None,
+    project_role: ProjectRole | None,
     shared: bool,
     default: str | None,
     effective: str | None,
@@ -89,14 +89,14 @@ async def test_what_a_member_may_is_told_with_where_it_comes_from(
     member = await stranger.join_organization(team, role)
     if shared:
         await caller.client.post(f"/projects/{project_id}/permissions", json={"email": stranger.user.email})
-    if given:
-        await _sets(caller, project_id, member, given)
+    if project_role:
+        await _sets(caller, project_id, member, project_role)
     seen = await _seen(caller, project_id, member)
     assert (seen["user_id"], seen["email"], seen["name"]) == (stranger.user.id, stranger.user.email, "Ada")
     assert seen["org_role"] == role
     assert (seen.get("project_role"), seen.get("explicit_project_permission")) == (
-        given,
-        given and given.upper(),
+        project_role,
+        project_role and project_role.upper(),
     )
     assert seen.get("org_default_project_permission") == default
     assert (seen.get("effective_project_permission"), seen["grant_source"]) == (effective, source)
@@ -121,8 +121,8 @@ async def test_a_role_counts_at_once_and_until_it_is_taken(
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 200
     assert (await stranger.client.get(f"/projects/{other}")).status_code == 404
     assert (await _sets(caller, project_id, member, ProjectRole.EDITOR))["project_role"] == "editor"
-    taken = (await caller.client.delete(_role(project_id, member.id))).json()
-    assert ("project_role" in taken, "effective_project_permission" in taken) == (False, False)
+    removed = (await caller.client.delete(_role(project_id, member.id))).json()
+    assert ("project_role" in removed, "effective_project_permission" in removed) == (False, False)
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
     again = await caller.client.delete(_role(project_id, member.id))
     assert (again.status_code, again.json()["credential_rotation_recommended"]) == (200, False)
@@ -164,18 +164,18 @@ async def test_nobody_takes_rights_from_themselves_by_mistake(
     member = await stranger.join_organization(team, MemberRole.VIEWER)
     await _sets(caller, project_id, member, ProjectRole.ADMIN)
     path, client = _role(project_id, member.id), stranger.client
-    for answer in (await client.put(path, json={"role": "editor"}), await client.delete(path)):
-        assert answer.status_code == 422, answer.text
-        assert "confirm_self_" in answer.json()["message"]
+    for response in (await client.put(path, json={"role": "editor"}), await client.delete(path)):
+        assert response.status_code == 422, response.text
+        assert "confirm_self_" in response.json()["message"]
     assert (await _seen(caller, project_id, member))["project_role"] == "admin"
     same = await client.put(path, json={"role": "admin"})
-    assert same.status_code == 200  # takes nothing
+    assert same.status_code == 200  # reduces nothing
     lowered = await client.put(path, json={"role": "editor"}, params={"confirm_self_demotion": True})
     assert lowered.json()["effective_project_permission"] == "EDITOR"
     assert (await client.delete(path)).status_code == 403
     await _sets(caller, project_id, member, ProjectRole.ADMIN)
-    gone = await client.delete(path, params={"confirm_self_lockout": True})
-    assert (gone.json()["effective_project_permission"], gone.json()["credential_rotation_recommended"]) == (
+    deleted = await client.delete(path, params={"confirm_self_lockout": True})
+    assert (deleted.json()["effective_project_permission"], deleted.json()["credential_rotation_recommended"]) == (
         "VIEWER",
         True,
     )
@@ -192,7 +192,7 @@ async def test_an_admin_of_the_organization_loses_nothing_by_a_lower_role(
 async def test_a_key_of_the_organization_gives_roles_and_one_of_the_project_does_not(
     api_app: ApiApp, caller: Caller, stranger: Caller, kind: KeyKind
 ) -> None:
-    """The personal organization's, whose one member is who made the keys; a key is nobody, so nothing is confirmed."""
+    """Keys of a personal organization: a key is not its creator, so no confirmation is needed."""
     project_id = await caller.create_ready_project()
     own = await _own(caller, caller.organization)
     key = await caller.create_key(kind, project_id if kind is KeyKind.PROJECT else None)
@@ -202,7 +202,7 @@ async def test_a_key_of_the_organization_gives_roles_and_one_of_the_project_does
             await client.put(_role(project_id, own.id), json={"role": "viewer"}),
             await client.delete(_role(project_id, own.id)),
         ]
-    assert {answer.status_code for answer in answers} == {200 if kind is KeyKind.ORGANIZATION else 403}
+    assert {response.status_code for response in answers} == {200 if kind is KeyKind.ORGANIZATION else 403}
 
 
 async def test_a_key_takes_rights_from_who_made_it_without_asking_twice(
@@ -212,8 +212,8 @@ async def test_a_key_takes_rights_from_who_made_it_without_asking_twice(
     await _sets(caller, project_id, member, ProjectRole.ADMIN)
     key = await add_key(api_app.services, stranger.account, KeyKind.ORGANIZATION, org_id=team.id)
     async with api_app.client(key) as client:
-        answer = await client.delete(_role(project_id, member.id))
-    assert (answer.status_code, answer.json()["effective_project_permission"]) == (200, "VIEWER")
+        response = await client.delete(_role(project_id, member.id))
+    assert (response.status_code, response.json()["effective_project_permission"]) == (200, "VIEWER")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ async def test_it_takes_a_member_of_the_projects_organization(
             await caller.client.put(_role(project_id, member_id), json={"role": "viewer"}),
             await caller.client.delete(_role(project_id, member_id)),
         ]
-        assert {answer.status_code for answer in answers} == {status}
+        assert {response.status_code for response in answers} == {status}
 
 
 @pytest.mark.parametrize("body", [{}, {"role": "owner"}, {"role": None}, {"role": 7}, []])
@@ -295,5 +295,5 @@ async def test_pages_follow_each_other_while_members_come_and_go(
     "query", [{"limit": each} for each in ("0", "-1", "501", "1.5", "nan", "inf", "many", "1e9")] + [{"cursor": "x"}]
 )
 async def test_a_page_that_is_none(caller: Caller, project_id: str, query: dict[str, str]) -> None:
-    answer = await caller.client.get(f"/projects/{project_id}/members", params=query)
-    assert answer.status_code == 400, answer.text
+    response = await caller.client.get(f"/projects/{project_id}/members", params=query)
+    assert response.status_code == 400, response.text

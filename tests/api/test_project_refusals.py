@@ -1,4 +1,4 @@
-"""Projects that are refused: with a sentence that says what to change, and without a trace."""
+"""Invalid projects: the error message says what to change, and nothing is stored."""
 
 import pytest
 
@@ -70,8 +70,8 @@ async def test_a_version_that_is_not_installed_is_refused(api_app: ApiApp, calle
 
 @pytest.mark.parametrize("timeout", [-1, 0, 60, 604800])
 async def test_the_bounds_of_the_suspend_timeout_are_fine(caller: Caller, timeout: int) -> None:
-    made = await caller.create_project(default_endpoint_settings={"suspend_timeout_seconds": timeout})
-    assert made["endpoints"][0]["suspend_timeout_seconds"] == timeout
+    created = await caller.create_project(default_endpoint_settings={"suspend_timeout_seconds": timeout})
+    assert created["endpoints"][0]["suspend_timeout_seconds"] == timeout
 
 
 async def test_the_plan_limits_history_and_size(caller: Caller, stranger: Caller) -> None:
@@ -88,13 +88,13 @@ async def test_the_plan_limits_the_number_of_projects(api_app: ApiApp) -> None:
     caller = await create_caller(ApiApp(api_app.platform, plans=plans), plan="free")
     for _ in range(2):
         await caller.create_project()
-    answer = await caller.client.post("/projects", json={"project": {}})
-    assert (answer.status_code, answer.json()["code"]) == (422, "PROJECTS_LIMIT_EXCEEDED")
-    assert "2 projects" in answer.json()["message"]
-    gone = (await caller.client.get("/projects")).json()["projects"][0]["id"]
-    await caller.finish_operations(gone)
-    await caller.client.delete(f"/projects/{gone}")
+    response = await caller.client.post("/projects", json={"project": {}})
+    assert (response.status_code, response.json()["code"]) == (422, "PROJECTS_LIMIT_EXCEEDED")
+    assert "2 projects" in response.json()["message"]
+    deleted = (await caller.client.get("/projects")).json()["projects"][0]["id"]
+    await caller.finish_operations(deleted)
+    await caller.client.delete(f"/projects/{deleted}")
     await caller.create_project()
-    await caller.finish_operations(gone)
-    recovery = await caller.client.post(f"/projects/{gone}/recover")
+    await caller.finish_operations(deleted)
+    recovery = await caller.client.post(f"/projects/{deleted}/recover")
     assert (recovery.status_code, recovery.json()["code"]) == (422, "PROJECTS_LIMIT_EXCEEDED")

@@ -1,4 +1,4 @@
-"""Changing a project: what is named changes, what is not named stays."""
+"""Changing a project: only the given fields change."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,9 +18,9 @@ async def _patch(caller: Caller, project_id: str, **fields: Any) -> httpx2.Respo
 
 
 async def _changed(caller: Caller, project_id: str, **fields: Any) -> Json:
-    answer = await _patch(caller, project_id, **fields)
-    assert answer.status_code == 200, answer.text
-    shown: Json = answer.json()["project"]
+    response = await _patch(caller, project_id, **fields)
+    assert response.status_code == 200, response.text
+    shown: Json = response.json()["project"]
     assert shown["settings"] == (await caller.get_project(project_id))["settings"]
     return shown
 
@@ -81,9 +81,9 @@ async def test_each_endpoint_default_can_be_given_later(caller: Caller, name: st
 
 async def test_endpoint_defaults_are_checked_as_a_whole(caller: Caller) -> None:
     project_id = await caller.create_ready_project(autoscaling_limit_min_cu=1, autoscaling_limit_max_cu=2)
-    answer = await _patch(caller, project_id, default_endpoint_settings={"autoscaling_limit_min_cu": 3})
-    assert answer.status_code == 400
-    assert "larger than" in answer.json()["message"]
+    response = await _patch(caller, project_id, default_endpoint_settings={"autoscaling_limit_min_cu": 3})
+    assert response.status_code == 400
+    assert "larger than" in response.json()["message"]
     assert (
         await _patch(caller, project_id, default_endpoint_settings={"suspend_timeout_seconds": 30})
     ).status_code == 400
@@ -92,15 +92,15 @@ async def test_endpoint_defaults_are_checked_as_a_whole(caller: Caller) -> None:
 async def test_settings_of_the_pooler_are_refused_before_anything_changes(caller: Caller) -> None:
     project_id = await caller.create_ready_project(name="old", default_endpoint_settings=ENDPOINT_SETTINGS)
     bad = {"pgbouncer_settings": {"default_pool_size": "5", "max_client_conn": "9"}, "suspend_timeout_seconds": 60}
-    answer = await _patch(caller, project_id, name="new", default_endpoint_settings=bad)
-    assert answer.status_code == 400
-    assert "'max_client_conn', which is not supported. Supported settings: pool_mode, " in answer.json()["message"]
+    response = await _patch(caller, project_id, name="new", default_endpoint_settings=bad)
+    assert response.status_code == 400
+    assert "'max_client_conn', which is not supported. Supported settings: pool_mode, " in response.json()["message"]
     after = await caller.get_project(project_id)
     assert (after["name"], after["default_endpoint_settings"]) == ("old", ENDPOINT_SETTINGS)
 
 
 async def test_old_settings_of_the_pooler_stand_in_nobodys_way(caller: Caller) -> None:
-    """Rows may hold what was stored before it was checked."""
+    """Rows may contain values that were stored before they were validated."""
     project_id = await caller.create_ready_project()
     old = {"pgbouncer_settings": {"max_client_conn": "many"}}
     async with caller.api_app.platform.store.transaction() as rows:
@@ -120,9 +120,9 @@ async def test_old_settings_of_the_pooler_stand_in_nobodys_way(caller: Caller) -
 async def test_history_changes_within_the_plan(caller: Caller, stranger: Caller) -> None:
     project_id = await caller.create_ready_project()
     for seconds in (0, 99, 2_592_000):
-        answer = await _patch(caller, project_id, history_retention_seconds=seconds)
-        assert answer.json()["project"]["history_retention_seconds"] == seconds
-        (operation,) = answer.json()["operations"]
+        response = await _patch(caller, project_id, history_retention_seconds=seconds)
+        assert response.json()["project"]["history_retention_seconds"] == seconds
+        (operation,) = response.json()["operations"]
         assert (operation["action"], operation["status"]) == ("apply_storage_config", "running")
         await caller.finish_operations(project_id)
     same = await _patch(caller, project_id, name="x", history_retention_seconds=2_592_000)
@@ -134,8 +134,8 @@ async def test_history_changes_within_the_plan(caller: Caller, stranger: Caller)
 async def test_logical_replication_goes_on_and_stays_on(caller: Caller) -> None:
     project_id = await caller.create_ready_project()
     await _has_running_endpoint(caller, project_id)
-    answer = await _patch(caller, project_id, settings={"enable_logical_replication": True})
-    (operation,) = answer.json()["operations"]
+    response = await _patch(caller, project_id, settings={"enable_logical_replication": True})
+    (operation,) = response.json()["operations"]
     assert (operation["action"], operation["status"]) == ("apply_config", "running")
     await caller.finish_operations(project_id)
     off = await _patch(caller, project_id, settings={"enable_logical_replication": False})

@@ -1,4 +1,4 @@
-"""Too many requests: 429 with Retry-After, per key, per key and route, and per address without a key."""
+"""Rate limits: 429 with Retry-After per key, per key and route, and per address without a key."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from support.api_client import Caller
 
 @pytest.fixture
 def advance_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """The clock stands still; calling this lets seconds pass."""
+    """Stops the clock; calling the result advances it."""
     now = 1000.0
 
     def let_pass(seconds: float) -> None:
@@ -28,10 +28,10 @@ async def _statuses(client: httpx2.AsyncClient, path: str, count: int) -> list[i
 
 
 async def _refusal(client: httpx2.AsyncClient, path: str) -> httpx2.Response:
-    answer = await client.get(path)
-    assert answer.status_code == 429, answer.text
-    assert set(answer.json()) == {"request_id", "code", "message"}
-    return answer
+    response = await client.get(path)
+    assert response.status_code == 429, response.text
+    assert set(response.json()) == {"request_id", "code", "message"}
+    return response
 
 
 def test_the_limits_are_those_of_the_contract_unless_set(api_app: ApiApp) -> None:
@@ -45,9 +45,9 @@ async def test_a_key_has_so_many_requests_a_minute(
 ) -> None:
     async with caller.client_for(ApiApp(api_app.platform, rate_per_minute=6)) as client:
         assert await _statuses(client, "/auth", 3) + await _statuses(client, "/regions", 3) == [200] * 6
-        answer = await _refusal(client, "/users/me")
-        assert answer.headers["retry-after"] == "10"
-        assert "6 requests per minute" in answer.json()["message"]
+        response = await _refusal(client, "/users/me")
+        assert response.headers["retry-after"] == "10"
+        assert "6 requests per minute" in response.json()["message"]
         advance_clock(4)
         assert (await _refusal(client, "/auth")).headers["retry-after"] == "6"
         advance_clock(6)
@@ -62,9 +62,9 @@ async def test_a_key_has_so_many_requests_a_second_on_each_route(
     project_id = await caller.create_ready_project()
     async with caller.client_for(ApiApp(api_app.platform, rate_per_second_and_route=3)) as client:
         assert await _statuses(client, "/projects", 3) == [200] * 3
-        answer = await _refusal(client, "/projects")
-        assert answer.headers["retry-after"] == "1"
-        assert "3 requests per second" in answer.json()["message"]
+        response = await _refusal(client, "/projects")
+        assert response.headers["retry-after"] == "1"
+        assert "3 requests per second" in response.json()["message"]
         assert await _statuses(client, "/auth", 3) == [200] * 3
         assert (await client.post("/projects", json={"project": {}})).status_code == 201
         assert await _statuses(client, f"/projects/{project_id}", 2) == [200, 200]
@@ -100,12 +100,12 @@ async def test_without_a_key_an_address_has_so_many_requests_a_minute(
     api_app: ApiApp, caller: Caller, advance_clock: Callable[[float], None]
 ) -> None:
     narrow = ApiApp(api_app.platform, rate_per_minute_and_address=3)
-    async with narrow.client() as nobody, narrow.client("bough_key_guess") as guesser:
-        assert await _statuses(nobody, "/projects", 2) + await _statuses(guesser, "/auth", 1) == [401] * 3
+    async with narrow.client() as anonymous, narrow.client("bough_key_guess") as guesser:
+        assert await _statuses(anonymous, "/projects", 2) + await _statuses(guesser, "/auth", 1) == [401] * 3
         assert (await _refusal(guesser, "/auth")).headers["retry-after"] == "20"
-        await _refusal(nobody, "/regions")
+        await _refusal(anonymous, "/regions")
         advance_clock(20)
-        assert await _statuses(nobody, "/auth", 2) == [401, 429]
+        assert await _statuses(anonymous, "/auth", 2) == [401, 429]
     async with narrow.client(address="192.0.2.7") as elsewhere, caller.client_for(narrow) as known:
         assert await _statuses(elsewhere, "/auth", 1) == [401]
         assert await _statuses(known, "/auth", 5) == [200] * 5

@@ -1,4 +1,4 @@
-"""Regions: a setting of the installation, shown to whoever may ask."""
+"""Regions, which are configured in the settings."""
 
 from support.api_app import ApiApp
 from support.api_client import Caller
@@ -10,9 +10,9 @@ ELSEWHERE = [
 
 
 async def test_the_regions_of_the_installation(caller: Caller) -> None:
-    answer = (await caller.client.get("/regions")).json()
-    assert [region["region_id"] for region in answer["regions"]] == ["aws-us-east-2"]
-    assert answer["regions"][0]["default"] is True
+    response = (await caller.client.get("/regions")).json()
+    assert [region["region_id"] for region in response["regions"]] == ["aws-us-east-2"]
+    assert response["regions"][0]["default"] is True
 
 
 async def test_an_operator_may_have_others(api_app: ApiApp, caller: Caller) -> None:
@@ -20,9 +20,9 @@ async def test_an_operator_may_have_others(api_app: ApiApp, caller: Caller) -> N
         attic, cellar = (await client.get("/regions")).json()["regions"]
         assert (attic["region_id"], attic["default"], attic["geo_lat"]) == ("home-attic", True, "52.1")
         assert (cellar["region_id"], cellar["default"], cellar["geo_long"]) == ("home-cellar", False, "0")
-        made = (await client.post("/projects", json={"project": {"region_id": "home-cellar"}})).json()
-        assert (made["project"]["region_id"], made["project"]["platform_id"]) == ("home-cellar", "home")
-        assert made["endpoints"][0]["host"].split(".", 1)[1] == "cellar.home.localhost"
+        created = (await client.post("/projects", json={"project": {"region_id": "home-cellar"}})).json()
+        assert (created["project"]["region_id"], created["project"]["platform_id"]) == ("home-cellar", "home")
+        assert created["endpoints"][0]["host"].split(".", 1)[1] == "cellar.home.localhost"
         default = (await client.post("/projects", json={"project": {}})).json()
         assert default["project"]["region_id"] == "home-attic"
 

@@ -1,4 +1,4 @@
-"""Restores and resets as they are asked for: what is written, and what is refused with which sentence."""
+"""Requests for restores and resets: what is stored, and the errors."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +14,7 @@ from api.project_client import (
     operation_actions,
     operation_statuses,
 )
-from api.test_branch_points import MINUTE, told, with_history
+from api.test_branch_points import MINUTE, recovery_target, with_history
 from bough import clock
 from bough.domain.branch import BranchState
 from bough.domain.endpoint import EndpointState
@@ -31,23 +31,23 @@ def a_while_ago() -> str:
     return (clock.now() - MINUTE).isoformat()
 
 
-async def restored(tree: ProjectClient, branch_id: str, asked: Json) -> Json:
-    return await tree.request("POST", f"{tree.branch_path(branch_id)}/restore", asked)
+async def restored(tree: ProjectClient, branch_id: str, requested: Json) -> Json:
+    return await tree.request("POST", f"{tree.branch_path(branch_id)}/restore", requested)
 
 
-async def refused(tree: ProjectClient, status: int, branch_id: str, asked: Any) -> str:
-    return await tree.expect_error(status, "POST", f"{tree.branch_path(branch_id)}/restore", asked)
+async def refused(tree: ProjectClient, status: int, branch_id: str, requested: Any) -> str:
+    return await tree.expect_error(status, "POST", f"{tree.branch_path(branch_id)}/restore", requested)
 
 
-async def parameters(tree: ProjectClient, made: Json, which: int = 0) -> Json:
+async def parameters(tree: ProjectClient, created: Json, which: int = 0) -> Json:
     async with tree.caller.api_app.services.store.read() as rows:
-        operation = await rows.operations.get(OperationId(made["operations"][which]["id"]))
+        operation = await rows.operations.get(OperationId(created["operations"][which]["id"]))
     assert operation is not None
     return dict(operation.parameters)
 
 
 async def runs(tree: ProjectClient, *endpoints: str) -> None:
-    """The rows say that their computes run."""
+    """Marks their computes as running."""
     async with tree.caller.api_app.services.store.transaction() as rows:
         for endpoint_id in endpoints:
             found = await rows.endpoints.get(EndpointId(endpoint_id))
@@ -60,17 +60,17 @@ async def test_to_a_moment_of_its_own_history(caller: Caller) -> None:
     await with_history(tree)
     main = await tree.get_branch_row(tree.main_branch_id)
     at = clock.now() - MINUTE
-    made = await restored(
+    created = await restored(
         tree, tree.main_branch_id, body(tree.main_branch_id, "before", source_timestamp=at.isoformat())
     )
-    assert made["branch"]["id"] == tree.main_branch_id
-    assert operation_actions(made) == ["create_timeline", "start_compute"]  # its compute is on its way up
-    assert await told(tree, made) == RecoveryTarget(volume_id=main.volume_id, point=Point(at=at))
+    assert created["branch"]["id"] == tree.main_branch_id
+    assert operation_actions(created) == ["create_timeline", "start_compute"]  # its compute is starting
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=main.volume_id, point=Point(at=at))
     listed = (await tree.request("GET", tree.branches_path))["branches"]
     kept = next(each for each in listed if each["name"] == "before")
     assert (kept["current_state"], kept["pending_state"]) == ("init", "ready")
     assert kept["parent_id"] == tree.main_branch_id
-    assert (await parameters(tree, made))["also_id"] == kept["id"]
+    assert (await parameters(tree, created))["also_id"] == kept["id"]
     roles = (await tree.request("GET", f"{tree.branch_path(kept['id'])}/roles"))["roles"]
     assert [role["name"] for role in roles] == ["neondb_owner"]
     assert (await tree.request("GET", f"{tree.branch_path(kept['id'])}/endpoints"))["endpoints"] == []
@@ -102,10 +102,10 @@ async def test_from_another_branch_as_it_is_now(caller: Caller) -> None:
     tree = await create_project_client(caller)
     dev = (await tree.create_branch("dev"))["branch"]["id"]
     source = await tree.get_branch_row(tree.main_branch_id)
-    made = await restored(tree, dev, body(tree.main_branch_id))
-    assert await told(tree, made) == RecoveryTarget(volume_id=source.volume_id, point=HEAD)
-    assert (await parameters(tree, made))["source_id"] == tree.main_branch_id
-    assert "also_id" not in await parameters(tree, made)
+    created = await restored(tree, dev, body(tree.main_branch_id))
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=source.volume_id, point=HEAD)
+    assert (await parameters(tree, created))["source_id"] == tree.main_branch_id
+    assert "also_id" not in await parameters(tree, created)
     assert await tree.list_branch_names() == ["dev", "main"]
 
 
@@ -117,14 +117,14 @@ async def test_computes_that_run_start_again_after_it_and_those_that_sleep_sleep
         for each in await rows.endpoints.list_in_branch(BranchId(dev["branch"]["id"])):
             await rows.endpoints.save(replace(each, state=EndpointState.IDLE, pending_state=None))
     await runs(tree, follower, writer)
-    made = await restored(tree, dev["branch"]["id"], body(tree.main_branch_id))
-    assert operation_actions(made) == ["create_timeline", "start_compute", "start_compute"]
-    assert operation_statuses(made) == ["running", "scheduling", "scheduling"]
-    assert [each.get("endpoint_id") for each in made["operations"]] == [None, writer, follower]
+    created = await restored(tree, dev["branch"]["id"], body(tree.main_branch_id))
+    assert operation_actions(created) == ["create_timeline", "start_compute", "start_compute"]
+    assert operation_statuses(created) == ["running", "scheduling", "scheduling"]
+    assert [each.get("endpoint_id") for each in created["operations"]] == [None, writer, follower]
 
 
 async def test_while_it_prepares_clients_and_their_endpoints_go_on(caller: Caller) -> None:
-    """Only who would change the branch itself is told to wait, or who wants what is not there yet."""
+    """Only requests that change the branch itself or need data that does not exist yet have to wait."""
     tree = await create_project_client(caller)
     await with_history(tree)
     await runs(tree, tree.endpoint_id)
@@ -135,7 +135,7 @@ async def test_while_it_prepares_clients_and_their_endpoints_go_on(caller: Calle
     await tree.request("PATCH", f"{tree.path}/endpoints/{tree.endpoint_id}", {"endpoint": {"pooler_enabled": True}})
     await tree.request("POST", f"{tree.path}/endpoints/{tree.endpoint_id}/restart")
     await tree.begin_branch("another")
-    for method, path, asked in [
+    for method, path, requested in [
         (
             "POST",
             f"{tree.branch_path(tree.main_branch_id)}/restore",
@@ -148,7 +148,7 @@ async def test_while_it_prepares_clients_and_their_endpoints_go_on(caller: Calle
         ("DELETE", tree.branch_path(kept), None),
         ("DELETE", tree.path, None),
     ]:
-        assert "conflicting operation in progress" in await tree.expect_error(423, method, path, asked), path
+        assert "conflicting operation in progress" in await tree.expect_error(423, method, path, requested), path
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ async def test_a_bad_point_is_refused_with_a_reason(caller: Caller, point: Json,
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         None,
         {},
@@ -186,9 +186,9 @@ async def test_a_bad_point_is_refused_with_a_reason(caller: Caller, point: Json,
         {"source_branch_id": "br-a", "preserve_under_name": "a\0b"},
     ],
 )
-async def test_a_bad_body_is_refused(caller: Caller, asked: Any) -> None:
+async def test_a_bad_body_is_refused(caller: Caller, requested: Any) -> None:
     tree = await create_project_client(caller)
-    await refused(tree, 400, tree.main_branch_id, asked)
+    await refused(tree, 400, tree.main_branch_id, requested)
 
 
 async def test_both_branches_are_of_the_project(caller: Caller) -> None:
@@ -196,10 +196,10 @@ async def test_both_branches_are_of_the_project(caller: Caller) -> None:
     for source in (str(BranchId.new()), other.main_branch_id):
         assert "branch could not be found" in await refused(tree, 404, tree.main_branch_id, body(source))
     assert "branch could not be found" in await refused(tree, 404, other.main_branch_id, body(tree.main_branch_id))
-    gone = (await tree.create_branch("gone"))["branch"]["id"]
-    await tree.request_and_finish("DELETE", tree.branch_path(gone))
-    assert "branch could not be found" in await refused(tree, 404, gone, body(tree.main_branch_id))
-    assert "branch could not be found" in await refused(tree, 404, tree.main_branch_id, body(gone))
+    deleted = (await tree.create_branch("gone"))["branch"]["id"]
+    await tree.request_and_finish("DELETE", tree.branch_path(deleted))
+    assert "branch could not be found" in await refused(tree, 404, deleted, body(tree.main_branch_id))
+    assert "branch could not be found" in await refused(tree, 404, tree.main_branch_id, body(deleted))
 
 
 async def test_to_itself_what_is_there_needs_a_name(caller: Caller) -> None:
@@ -214,9 +214,9 @@ async def test_a_name_that_is_taken_is_refused(caller: Caller) -> None:
     await with_history(tree)
     await tree.create_branch("dev")
     for name in ("dev", "main"):
-        asked = body(tree.main_branch_id, name, source_timestamp=a_while_ago())
+        requested = body(tree.main_branch_id, name, source_timestamp=a_while_ago())
         assert f"already has a branch named {name!r}. Choose another name." in await refused(
-            tree, 409, tree.main_branch_id, asked
+            tree, 409, tree.main_branch_id, requested
         )
 
 
@@ -226,7 +226,7 @@ async def test_a_protected_branch_is_not_restored(caller: Caller) -> None:
     await tree.request_and_finish("PATCH", tree.branch_path(dev), {"branch": {"protected": True}})
     assert "is protected" in await refused(tree, 422, dev, body(tree.main_branch_id))
     other = (await tree.create_branch("other"))["branch"]["id"]
-    await restored(tree, other, body(dev))  # its data may be taken; passwords are those of the branch that takes it
+    await restored(tree, other, body(dev))  # its data may be copied; the target branch keeps its own passwords
 
 
 async def test_a_branch_with_children_needs_a_name_for_what_they_were_made_of(caller: Caller) -> None:
@@ -245,17 +245,17 @@ async def test_archived_branches_come_back_first(caller: Caller) -> None:
     async with caller.api_app.services.store.transaction() as rows:
         for each in (one, other):
             await rows.branches.save(replace(await tree.get_branch_row(each), state=BranchState.ARCHIVED))
-    made = await restored(tree, one, body(other))
-    assert operation_actions(made) == ["timeline_unarchive", "timeline_unarchive", "create_timeline"]
-    assert {each["branch_id"] for each in made["operations"][:2]} == {one, other}
+    created = await restored(tree, one, body(other))
+    assert operation_actions(created) == ["timeline_unarchive", "timeline_unarchive", "create_timeline"]
+    assert {each["branch_id"] for each in created["operations"][:2]} == {one, other}
 
 
 async def test_it_is_written_into_the_audit(caller: Caller) -> None:
     tree = await create_project_client(caller)
     dev = (await tree.create_branch("dev"))["branch"]["id"]
     await restored(tree, dev, body(tree.main_branch_id, "dev before"))
-    answer = await caller.client.get("/bough/audit", params={"org_id": caller.organization.id})
-    (line,) = [each for each in answer.json()["audit"] if each["action"] == "restore_project_branch"]
+    response = await caller.client.get("/bough/audit", params={"org_id": caller.organization.id})
+    (line,) = [each for each in response.json()["audit"] if each["action"] == "restore_project_branch"]
     assert line["thing"] == dev
     assert line["details"]["source"] == tree.main_branch_id
 
@@ -263,10 +263,10 @@ async def test_it_is_written_into_the_audit(caller: Caller) -> None:
 async def test_a_repeated_request_restores_once(caller: Caller) -> None:
     tree = await create_project_client(caller)
     await with_history(tree, age=timedelta(hours=2))
-    asked = body(tree.main_branch_id, "before", source_timestamp=a_while_ago())
+    requested = body(tree.main_branch_id, "before", source_timestamp=a_while_ago())
     headers = {"Idempotency-Key": "once"}
     first, again = [
-        await caller.client.post(f"{tree.branch_path(tree.main_branch_id)}/restore", json=asked, headers=headers)
+        await caller.client.post(f"{tree.branch_path(tree.main_branch_id)}/restore", json=requested, headers=headers)
         for _ in range(2)
     ]
     assert (first.status_code, again.status_code) == (200, 200)

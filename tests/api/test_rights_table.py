@@ -1,7 +1,7 @@
-"""Every route, tried by every kind of caller: who gets what is written here once more, apart from the code.
+"""Every route with every kind of caller. The expected rights are independent of the code.
 
-A route that is not in the table fails the test, and so does one that is there no more. Those who may are let in for
-good: what they ask for happens. Those who may not know of a thing get the very answer of somebody who made up its id.
+A route that is missing in the table fails the test, and so does a removed route. Permitted requests are carried out.
+A caller who must not know that an object exists gets the same response as for an invented id.
 """
 
 from collections.abc import AsyncIterator
@@ -23,8 +23,8 @@ CONSUMING = [case for case in CASES if case.needs_new_project]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def rights_setup(api_app: ApiApp) -> AsyncIterator[RightsSetup]:
-    async with open_rights_setup(api_app) as made:
-        yield made
+    async with open_rights_setup(api_app) as created:
+        yield created
 
 
 def test_no_route_is_missing_from_the_table() -> None:
@@ -43,7 +43,7 @@ async def test_who_gets_what(rights_setup: RightsSetup, case: Case) -> None:
 
 @pytest.mark.parametrize("case", CONSUMING, ids=str)
 async def test_who_gets_what_that_is_gone_afterwards(api_app: ApiApp, case: Case) -> None:
-    """Whoever is let in takes the thing away, so the next one finds everything new."""
+    """A permitted request removes the object, so each caller gets a new one."""
     waiting = [*UNAUTHENTICATED, *AUTHENTICATED]
     while waiting:
         async with open_rights_setup(api_app) as fresh:
@@ -56,17 +56,17 @@ async def test_who_gets_what_that_is_gone_afterwards(api_app: ApiApp, case: Case
 
 async def _try(here: RightsSetup, case: Case, who: str) -> None:
     path, body = await case.build_request(here, who)
-    answer = await here.clients[who].request(case.operation.method, path, json=body)
+    response = await here.clients[who].request(case.operation.method, path, json=body)
     await here.finish_operations()
-    assert answer.status_code == case.expected_status(who), f"{who}: {case}: {answer.text}"
-    if answer.status_code == 404 and who in (*NON_MEMBERS, MemberRole.COLLABORATOR) and case.hides_existence:
+    assert response.status_code == case.expected_status(who), f"{who}: {case}: {response.text}"
+    if response.status_code == 404 and who in (*NON_MEMBERS, MemberRole.COLLABORATOR) and case.hides_existence:
         made_up = case.replace_ids(here, path)
         assert made_up != path
         nothing = await here.clients[who].request(case.operation.method, made_up, json=body)
-        assert _said(answer) == _said(nothing), f"{who} can tell that it is there"
+        assert _said(response) == _said(nothing), f"{who} can tell that it is there"
 
 
-def _said(answer: httpx2.Response) -> Any:
-    headers = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "date")}
-    body = {name: value for name, value in answer.json().items() if name != "request_id"}
-    return answer.status_code, headers, body
+def _said(response: httpx2.Response) -> Any:
+    headers = {name: value for name, value in response.headers.items() if name not in ("x-request-id", "date")}
+    body = {name: value for name, value in response.json().items() if name != "request_id"}
+    return response.status_code, headers, body

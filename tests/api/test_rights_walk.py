@@ -1,4 +1,4 @@
-"""Random sequences of sharing, transfer, role change and revocation: every listing and lookup is as a model says."""
+"""Random sequences of sharing, transfers, role changes and revocations: all lists and lookups match a model."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -6,21 +6,21 @@ from hypothesis import strategies as st
 from api.rights_walk import ORGANIZATION_STEPS, ORGANIZATIONS, PEOPLE, PROJECT_STEPS, PROJECTS, ROLES, RightsWalk
 from support.api_app import ApiApp
 
-EVERYDAY = 40  # examples that hypothesis tries in the everyday tier
+EVERYDAY = 40  # number of hypothesis examples in the everyday tier
 WALKS = 5 if settings().max_examples == EVERYDAY else settings().max_examples // 10
 people = st.sampled_from(PEOPLE)
-actors = st.sampled_from(("", "", "", *PEOPLE))  # mostly somebody who may
+actors = st.sampled_from(("", "", "", *PEOPLE))  # mostly a user who is allowed to
 roles = st.sampled_from(ROLES)
 steps = st.one_of(
     st.tuples(st.sampled_from(("invite", *ORGANIZATION_STEPS)), actors, st.sampled_from(ORGANIZATIONS), people, roles),
     st.tuples(st.sampled_from(PROJECT_STEPS), actors, st.sampled_from(PROJECTS), people, roles),
     st.tuples(st.just("transfer"), actors, st.sampled_from(PROJECTS), st.sampled_from(ORGANIZATIONS), roles),
 )
-# Everything once, and what chance seldom brings together.
+# Every step once, and combinations that rarely occur at random.
 FORESEEN = (
     ("invite", "ann", "x", "ben", "collaborator"),
     ("give", "ann", "one", "ben", "admin"),
-    ("share", "ann", "one", "ben", ""),  # who has more already
+    ("share", "ann", "one", "ben", ""),  # a user who has more access already
     ("share", "ben", "one", "cid", ""),
     ("give", "ben", "one", "ben", "viewer"),
     ("make_key", "ann", "two", "", "member"),
@@ -29,28 +29,30 @@ FORESEEN = (
     ("offer", "ann", "two", "", ""),
     ("accept", "ben", "y", "", ""),
     ("share", "ben", "two", "cid", ""),
-    ("transfer", "ben", "two", "x", ""),  # what was shared and given there ends
+    ("transfer", "ben", "two", "x", ""),  # removes permissions and project roles
     ("give", "ann", "one", "ben", "admin"),
     ("transfer", "ann", "one", "home of ann", ""),
     ("transfer", "ann", "one", "x", ""),
     ("share", "ann", "one", "cid", ""),
     ("remove", "ann", "x", "ann", ""),  # the last admin
     ("change_role", "ann", "x", "ben", "admin"),
-    ("give", "ben", "two", "ann", "viewer"),  # to an admin it changes nothing
-    ("change_role", "ben", "x", "ann", "member"),  # until they are one no more
+    ("give", "ben", "two", "ann", "viewer"),  # has no effect on an admin
+    ("change_role", "ben", "x", "ann", "member"),  # until the user is no longer an admin
     ("remove", "ann", "x", "ann", ""),
-    ("invite", "ben", "x", "ann", "member"),  # and whoever comes back begins anew
+    ("invite", "ben", "x", "ann", "member"),  # a member who returns has no project roles
     ("unshare", "ben", "one", "cid", ""),
     ("revoke_key", "ben", "", "", ""),
 )
 
 
-@given(taken=st.lists(steps, min_size=6, max_size=16))
+@given(sampled=st.lists(steps, min_size=6, max_size=16))
 @settings(max_examples=WALKS, suppress_health_check=list(HealthCheck))
-async def test_everybody_sees_what_the_model_says(api_app: ApiApp, taken: list[tuple[str, str, str, str, str]]) -> None:
+async def test_everybody_sees_what_the_model_says(
+    api_app: ApiApp, sampled: list[tuple[str, str, str, str, str]]
+) -> None:
     walk = await RightsWalk.create(api_app)
     try:
-        for step in taken:
+        for step in sampled:
             await walk.run_step(*step)
         await walk.check()
     finally:

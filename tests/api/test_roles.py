@@ -1,4 +1,4 @@
-"""Roles of a branch: whatever Postgres takes as a name works on every route, and passwords are given out once."""
+"""Roles of a branch: every valid Postgres name works on every route, and passwords are shown once."""
 
 import base64
 from dataclasses import replace
@@ -81,12 +81,12 @@ async def _created(tree: ProjectClient, name: str = "app", **fields: Any) -> Jso
 
 async def test_one_is_created_with_a_password_and_shown_without(caller: Caller) -> None:
     tree = await create_project_client(caller)
-    made = await _created(tree)
-    role, password = made["role"], made["role"].pop("password")
-    assert password.isidentifier()  # letters, digits and _: it goes into URIs as it is
+    created = await _created(tree)
+    role, password = created["role"], created["role"].pop("password")
+    assert password.isidentifier()  # only letters, digits and _, so URIs need no quoting
     assert (role["name"], role["branch_id"], role["protected"]) == ("app", tree.main_branch_id, False)
     assert role["authentication_method"] == "password"
-    (work,) = made["operations"]
+    (work,) = created["operations"]
     assert (work["action"], work["status"], work["branch_id"]) == ("apply_config", "running", tree.main_branch_id)
     assert work["endpoint_id"] == tree.endpoint_id
     assert (await tree.request("GET", tree.role_path("app")))["role"] == role
@@ -110,9 +110,9 @@ async def test_its_work_carries_no_secret(caller: Caller) -> None:
 async def test_without_an_endpoint_the_work_names_the_branch_alone(caller: Caller) -> None:
     tree = await create_project_client(caller)
     branch_id = (await tree.create_branch())["branch"]["id"]
-    made = await tree.request_and_finish("POST", roles_of(tree, branch_id), {"role": {"name": "app"}}, status=201)
-    assert (made["role"]["branch_id"], operation_actions(made)) == (branch_id, ["apply_config"])
-    assert (made["operations"][0]["branch_id"], "endpoint_id" in made["operations"][0]) == (branch_id, False)
+    created = await tree.request_and_finish("POST", roles_of(tree, branch_id), {"role": {"name": "app"}}, status=201)
+    assert (created["role"]["branch_id"], operation_actions(created)) == (branch_id, ["apply_config"])
+    assert (created["operations"][0]["branch_id"], "endpoint_id" in created["operations"][0]) == (branch_id, False)
     await tree.request("GET", tree.role_path("app"), status=404)
 
 
@@ -143,9 +143,9 @@ async def test_a_line_end_makes_another_name(caller: Caller, name: str) -> None:
 @pytest.mark.parametrize("name", ODD_NAMES)
 async def test_any_name_that_postgres_takes_works_on_every_route(caller: Caller, name: str) -> None:
     tree = await create_project_client(caller)
-    made = await _created(tree, name)
-    password = made["role"]["password"]
-    assert made["role"]["name"] == name
+    created = await _created(tree, name)
+    password = created["role"]["password"]
+    assert created["role"]["name"] == name
     assert (await tree.request("GET", tree.role_path(name)))["role"]["name"] == name
     assert (await tree.request("GET", f"{tree.role_path(name)}/reveal_password"))["password"] == password
     reset = await tree.request_and_finish("POST", f"{tree.role_path(name)}/reset_password")
@@ -153,16 +153,16 @@ async def test_any_name_that_postgres_takes_works_on_every_route(caller: Caller,
     assert (await tree.request("GET", f"{tree.role_path(name)}/reveal_password"))["password"] == reset["role"][
         "password"
     ]
-    asked = {"database": {"name": "owned", "owner_name": name}}
+    requested = {"database": {"name": "owned", "owner_name": name}}
     owned = await tree.request_and_finish(
-        "POST", f"{tree.branch_path(tree.main_branch_id)}/databases", asked, status=201
+        "POST", f"{tree.branch_path(tree.main_branch_id)}/databases", requested, status=201
     )
     assert owned["database"]["owner_name"] == name
     await tree.request_and_finish("PATCH", tree.database_path("owned"), {"database": {"owner_name": "neondb_owner"}})
     inherited = await tree.create_branch()
     assert name in [role["name"] for role in inherited["roles"]]
-    gone = await tree.request_and_finish("DELETE", tree.role_path(name))
-    assert (gone["role"]["name"], operation_actions(gone)) == (name, ["apply_config"])
+    deleted = await tree.request_and_finish("DELETE", tree.role_path(name))
+    assert (deleted["role"]["name"], operation_actions(deleted)) == (name, ["apply_config"])
 
 
 @pytest.mark.parametrize(("name", "sentence"), BAD_NAMES)
@@ -191,8 +191,8 @@ async def test_a_bad_body_is_refused(caller: Caller, body: Any) -> None:
 
 async def test_a_name_is_given_once_on_a_branch(caller: Caller) -> None:
     tree = await create_project_client(caller)
-    asked = {"role": {"name": "neondb_owner"}}
-    sentence = await tree.expect_error(409, "POST", roles_of(tree), asked)
+    requested = {"role": {"name": "neondb_owner"}}
+    sentence = await tree.expect_error(409, "POST", roles_of(tree), requested)
     assert "already has a role 'neondb_owner'. Choose another name, or reset its password." in sentence
     await _created(tree, "app")
     await _created(tree, "App")
@@ -200,8 +200,8 @@ async def test_a_name_is_given_once_on_a_branch(caller: Caller) -> None:
 
 async def test_a_group_has_no_password(caller: Caller) -> None:
     tree = await create_project_client(caller)
-    made = await _created(tree, "team", no_login=True)
-    assert ("password" in made["role"], made["role"]["authentication_method"]) == (False, "no_login")
+    created = await _created(tree, "team", no_login=True)
+    assert ("password" in created["role"], created["role"]["authentication_method"]) == (False, "no_login")
     for method, verb, status in (("GET", "reveal_password", 412), ("POST", "reset_password", 422)):
         sentence = await tree.expect_error(status, method, f"{tree.role_path('team')}/{verb}")
         assert "'team' may not log in, so it has no password" in sentence
@@ -209,8 +209,8 @@ async def test_a_group_has_no_password(caller: Caller) -> None:
 
 async def test_what_is_not_stored_is_not_shown(caller: Caller) -> None:
     tree = await create_project_client(caller, store_passwords=False)
-    made = await _created(tree)
-    assert made["role"]["password"]
+    created = await _created(tree)
+    assert created["role"]["password"]
     sentence = await tree.expect_error(412, "GET", f"{tree.role_path('app')}/reveal_password")
     assert "does not store passwords, so none can be shown. Reset the password to get a new one." in sentence
     assert (await tree.request_and_finish("POST", f"{tree.role_path('app')}/reset_password"))["role"]["password"]
@@ -241,9 +241,9 @@ async def test_a_reset_changes_the_password_at_once_and_gateways_hear_of_it(call
     other = (await tree.create_branch(endpoints=(READ_WRITE,)))["endpoints"][0]["id"]
     reset = await tree.request("POST", f"{tree.role_path('neondb_owner')}/reset_password")
     assert (operation_actions(reset), reset["operations"][0]["endpoint_id"]) == (["apply_config"], tree.endpoint_id)
-    told = await activity.report("roles", 2, [])
-    assert endpoint in told
-    assert other not in told
+    notified = await activity.report("roles", 2, [])
+    assert endpoint in notified
+    assert other not in notified
     after = (await tree.get_role_rows(tree.main_branch_id))["neondb_owner"]
     assert after.verifier is not None
     assert reset["role"]["password"] != old
@@ -293,7 +293,7 @@ async def test_what_is_not_there(caller: Caller) -> None:
         assert "branch could not be found" in await tree.expect_error(404, method, path, body)
     assert "NUL" in await tree.expect_error(400, "GET", tree.role_path("a\0b"))
     for method in ("GET", "DELETE"):
-        assert "no such path" in await tree.expect_error(404, method, tree.role_path(""))
+        assert "This path does not exist" in await tree.expect_error(404, method, tree.role_path(""))
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ async def test_what_is_not_there(caller: Caller) -> None:
 async def test_a_verb_has_one_method(caller: Caller, method: str, rest: str) -> None:
     tree = await create_project_client(caller)
     sentence = await tree.expect_error(405, method, tree.role_path("neondb_owner") + rest)
-    assert "does not take this method" in sentence
+    assert "does not support this method" in sentence
 
 
 async def test_another_change_of_the_branch_waits_its_turn(caller: Caller) -> None:
@@ -329,9 +329,9 @@ async def test_another_change_of_the_branch_waits_its_turn(caller: Caller) -> No
         ),
         ("POST", f"{tree.path}/endpoints/{tree.endpoint_id}/suspend", None),
     ):
-        answer = await tree.send(method, path, body)
-        assert answer.status_code == 423, f"{method} {path}: {answer.text}"
-        assert int(answer.headers["retry-after"]) >= 1
+        response = await tree.send(method, path, body)
+        assert response.status_code == 423, f"{method} {path}: {response.text}"
+        assert int(response.headers["retry-after"]) >= 1
     assert (await tree.request("GET", tree.role_path("app")))["role"]["name"] == "app"
     await tree.request_and_finish("POST", roles_of(tree, other), {"role": {"name": "next"}}, status=201)
     await tree.request_and_finish("POST", roles_of(tree), {"role": {"name": "next"}}, status=201)

@@ -1,4 +1,4 @@
-"""Which projects a list shows: by text, by organization, and those that can be recovered."""
+"""Filtering the list of projects by text, by organization, and by recoverability."""
 
 import pytest
 
@@ -41,10 +41,10 @@ async def test_search_reads_names_without_case_and_without_wildcards(caller: Cal
 
 
 async def test_search_finds_an_id_or_a_part_of_it(caller: Caller) -> None:
-    made = (await caller.create_project(name="wanted"))["project"]["id"]
+    created = (await caller.create_project(name="wanted"))["project"]["id"]
     await caller.create_project(name="other")
-    assert await caller.list_project_names(search=made) == ["wanted"]
-    assert await caller.list_project_names(search=made[-8:].upper()) == ["wanted"]
+    assert await caller.list_project_names(search=created) == ["wanted"]
+    assert await caller.list_project_names(search=created[-8:].upper()) == ["wanted"]
 
 
 async def test_an_empty_search_finds_all(caller: Caller) -> None:
@@ -71,9 +71,9 @@ async def test_nobody_sees_the_projects_of_another(caller: Caller, stranger: Cal
 @pytest.mark.parametrize("recoverable", [False, True])
 async def test_the_organization_of_another_is_not_found(caller: Caller, stranger: Caller, recoverable: bool) -> None:
     for org_id in (stranger.organization.id, "org-no-such-thing"):
-        answer = await caller.client.get("/projects", params={"org_id": org_id, "recoverable": recoverable})
-        assert answer.status_code == 404
-        assert answer.json()["message"].startswith("The requested organization could not be found")
+        response = await caller.client.get("/projects", params={"org_id": org_id, "recoverable": recoverable})
+        assert response.status_code == 404
+        assert response.json()["message"].startswith("The requested organization could not be found")
 
 
 async def test_deleted_projects_are_in_the_other_list(caller: Caller) -> None:
@@ -81,8 +81,8 @@ async def test_deleted_projects_are_in_the_other_list(caller: Caller) -> None:
     gone = await caller.create_ready_project(name="gone")
     deleted = (await caller.client.delete(f"/projects/{gone}")).json()["project"]
     assert await caller.list_project_names() == ["living"]
-    answer = await caller.client.get("/projects", params={"recoverable": True, "org_id": caller.organization.id})
-    (shown,) = answer.json()["projects"]
+    response = await caller.client.get("/projects", params={"recoverable": True, "org_id": caller.organization.id})
+    (shown,) = response.json()["projects"]
     assert (shown["name"], shown["id"]) == ("gone", deleted["id"])
     assert shown["recoverable_until"] > shown["deleted_at"]
     assert await caller.list_project_names(recoverable=True, search="living") == []

@@ -1,4 +1,4 @@
-"""Restoring snapshots, in one step and in two, as it is asked for."""
+"""Requests to restore snapshots, in one step and in two."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from api.project_client import READ_ONLY, READ_WRITE, ProjectClient, create_project_client, operation_actions
 from api.snapshot_requests import branch_snapshot_path, create_snapshot, expect_error, restore_snapshot, snapshot_path
-from api.test_branch_points import told
+from api.test_branch_points import recovery_target
 from api.test_restores import parameters, runs
 from bough import clock
 from bough.domain.endpoint import EndpointState
@@ -31,19 +31,19 @@ async def finalize_refused(tree: ProjectClient, status: int, branch_id: str, bod
 
 async def test_a_branch_to_look_at(caller: Caller) -> None:
     tree, snapshot = await with_snapshot(caller)
-    made = await tree.request("POST", f"{snapshot_path(tree, snapshot)}/restore")
-    branch = made["branch"]
+    created = await tree.request("POST", f"{snapshot_path(tree, snapshot)}/restore")
+    branch = created["branch"]
     assert branch["name"] == "yesterday restored"
     assert "parent_id" not in branch, "as the one whose place it takes, it is a root"
     told_of = {"restore_status": "restored", "restored_from": snapshot, "restored_as": tree.main_branch_id}
     assert branch.items() >= told_of.items()
     assert not branch["default"]
-    assert [each["type"] for each in made["endpoints"]] == ["read_write"]
-    assert operation_actions(made) == ["create_branch", "start_compute"]
+    assert [each["type"] for each in created["endpoints"]] == ["read_write"]
+    assert operation_actions(created) == ["create_branch", "start_compute"]
     async with caller.api_app.services.store.read() as rows:
-        (held,) = await rows.snapshots.list_in_project((await tree.get_branch_row(tree.main_branch_id)).project_id)
-    assert await told(tree, made) == RecoveryTarget(volume_id=held.volume_id, point=HEAD)
-    assert (await parameters(tree, made))["source_id"] == snapshot
+        (source,) = await rows.snapshots.list_in_project((await tree.get_branch_row(tree.main_branch_id)).project_id)
+    assert await recovery_target(tree, created) == RecoveryTarget(volume_id=source.volume_id, point=HEAD)
+    assert (await parameters(tree, created))["source_id"] == snapshot
     await tree.finish_operations()
     again = await tree.request("POST", f"{snapshot_path(tree, snapshot)}/restore", {})
     assert again["branch"]["name"] == "yesterday restored (2)"
@@ -52,11 +52,11 @@ async def test_a_branch_to_look_at(caller: Caller) -> None:
 async def test_passwords_are_those_of_the_branch_whose_place_it_takes(caller: Caller) -> None:
     tree, snapshot = await with_snapshot(caller)
     await tree.request("PATCH", tree.branch_path(tree.main_branch_id), {"branch": {"protected": True}})
-    made = await restore_snapshot(tree, snapshot)
-    assert made["branch"]["protected"]
+    created = await restore_snapshot(tree, snapshot)
+    assert created["branch"]["protected"]
     paths = [
         f"{tree.role_path('neondb_owner', each)}/reveal_password"
-        for each in (tree.main_branch_id, made["branch"]["id"])
+        for each in (tree.main_branch_id, created["branch"]["id"])
     ]
     before, after = [(await tree.request("GET", path))["password"] for path in paths]
     assert before == after
@@ -88,17 +88,17 @@ async def test_in_one_step(caller: Caller) -> None:
     )
     await tree.finish_operations()
     await runs(tree, tree.endpoint_id, replica["endpoint"]["id"])
-    made = await tree.request("POST", f"{snapshot_path(tree, snapshot)}/restore", {"finalize_restore": True})
-    assert operation_actions(made) == ["create_branch", "create_timeline", "start_compute", "start_compute"]
-    assert made["endpoints"] == []
-    assert [each.get("endpoint_id") for each in made["operations"]] == [
+    created = await tree.request("POST", f"{snapshot_path(tree, snapshot)}/restore", {"finalize_restore": True})
+    assert operation_actions(created) == ["create_branch", "create_timeline", "start_compute", "start_compute"]
+    assert created["endpoints"] == []
+    assert [each.get("endpoint_id") for each in created["operations"]] == [
         None,
         None,
         tree.endpoint_id,
         replica["endpoint"]["id"],
     ]
-    assert {each["branch_id"] for each in made["operations"]} == {made["branch"]["id"]}
-    assert (await parameters(tree, made, 1))["also_id"] == tree.main_branch_id
+    assert {each["branch_id"] for each in created["operations"]} == {created["branch"]["id"]}
+    assert (await parameters(tree, created, 1))["also_id"] == tree.main_branch_id
     role = {"role": {"name": "app"}}
     assert (await tree.send("POST", f"{tree.branch_path(tree.main_branch_id)}/roles", role)).status_code == 423
 
@@ -109,16 +109,16 @@ async def test_computes_that_sleep_stay_asleep(caller: Caller) -> None:
         endpoint = await rows.endpoints.get(EndpointId(tree.endpoint_id))
         assert endpoint is not None
         await rows.endpoints.save(replace(endpoint, state=EndpointState.IDLE, pending_state=None))
-    made = await tree.request("POST", f"{snapshot_path(tree, snapshot)}/restore", {"finalize_restore": True})
-    assert operation_actions(made) == ["create_branch", "create_timeline"]
+    created = await tree.request("POST", f"{snapshot_path(tree, snapshot)}/restore", {"finalize_restore": True})
+    assert operation_actions(created) == ["create_branch", "create_timeline"]
 
 
 async def test_into_another_branch(caller: Caller) -> None:
     tree, snapshot = await with_snapshot(caller)
     dev = (await tree.create_branch("dev", endpoints=(READ_WRITE,)))["branch"]["id"]
-    made = await restore_snapshot(tree, snapshot, target_branch_id=dev, name="dev again")
-    assert made["branch"].items() >= {"parent_id": tree.main_branch_id, "restored_as": dev}.items()
-    assert operation_actions(await tree.request("POST", finalizing(tree, made["branch"]["id"]))) == [
+    created = await restore_snapshot(tree, snapshot, target_branch_id=dev, name="dev again")
+    assert created["branch"].items() >= {"parent_id": tree.main_branch_id, "restored_as": dev}.items()
+    assert operation_actions(await tree.request("POST", finalizing(tree, created["branch"]["id"]))) == [
         "create_timeline",
         "start_compute",
     ]
@@ -162,15 +162,17 @@ async def test_what_cannot_be_finalized(caller: Caller) -> None:
 
 
 async def test_a_branch_without_a_place_to_take(caller: Caller) -> None:
-    """Its snapshot's branch is gone, or went before it was finalized."""
+    """The snapshot's branch is deleted, or was deleted before the restore is finalized."""
     tree, snapshot = await with_snapshot(caller)
     root = (await restore_snapshot(tree, snapshot, name="root"))["branch"]["id"]
     second = (await create_snapshot(tree, root, name="second"))["snapshot"]["id"]
     waiting = (await restore_snapshot(tree, second, name="waiting"))["branch"]["id"]
     await tree.request_and_finish("DELETE", tree.branch_path(root))
     assert "would replace no longer exists" in await finalize_refused(tree, 422, waiting)
-    answer = await expect_error(tree, 422, "POST", f"{snapshot_path(tree, second)}/restore", {"finalize_restore": True})
-    assert "Set target_branch_id, or omit finalize_restore" in answer["message"]
+    response = await expect_error(
+        tree, 422, "POST", f"{snapshot_path(tree, second)}/restore", {"finalize_restore": True}
+    )
+    assert "Set target_branch_id, or omit finalize_restore" in response["message"]
     alone = (await restore_snapshot(tree, second, name="alone"))["branch"]
     assert "restored_as" not in alone
     assert "would replace no longer exists" in await finalize_refused(tree, 422, alone["id"])
@@ -182,7 +184,7 @@ async def test_a_branch_without_a_place_to_take(caller: Caller) -> None:
 
 
 async def test_whoever_took_the_place_meanwhile_is_meant(caller: Caller) -> None:
-    """Two were restored from one snapshot; the first is finalized, and then the second takes its place."""
+    """Two branches are restored from one snapshot; the first is finalized, then the second replaces it."""
     tree, snapshot = await with_snapshot(caller)
     first, second = [
         (await restore_snapshot(tree, snapshot, name=name))["branch"]["id"] for name in ("first", "second")
@@ -193,10 +195,10 @@ async def test_whoever_took_the_place_meanwhile_is_meant(caller: Caller) -> None
         await rows.branches.save(replace(row, finalized_at=clock.now()))
     assert (await parameters(tree, await tree.request("POST", finalizing(tree, second))))["also_id"] == first
     await tree.finish_operations()
-    made = await restore_snapshot(tree, snapshot, name="third")
-    assert made["branch"]["restored_as"] == first, "that one stands in the place of the snapshot's branch"
-    asked = await restore_snapshot(tree, snapshot, name="fourth", target_branch_id=tree.main_branch_id)
-    done = await tree.request("POST", finalizing(tree, asked["branch"]["id"]))
+    created = await restore_snapshot(tree, snapshot, name="third")
+    assert created["branch"]["restored_as"] == first, "that one stands in the place of the snapshot's branch"
+    requested = await restore_snapshot(tree, snapshot, name="fourth", target_branch_id=tree.main_branch_id)
+    done = await tree.request("POST", finalizing(tree, requested["branch"]["id"]))
     assert (await parameters(tree, done))["also_id"] == tree.main_branch_id, (
         "it was asked for when it was replaced already"
     )

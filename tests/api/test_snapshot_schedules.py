@@ -1,4 +1,4 @@
-"""Schedules of snapshots as they are asked for."""
+"""Requests for snapshot schedules."""
 
 from dataclasses import replace
 from typing import Any
@@ -28,9 +28,9 @@ async def row(tree: ProjectClient) -> SnapshotSchedule | None:
 
 async def refused(tree: ProjectClient, status: int, schedule: Any, branch_id: str | None = None) -> Json:
     before = await row(tree)
-    answer = await tree.request("PUT", of(tree, branch_id), {"schedule": schedule}, status=status)
+    response = await tree.request("PUT", of(tree, branch_id), {"schedule": schedule}, status=status)
     assert await row(tree) == before
-    return answer
+    return response
 
 
 async def test_what_is_set_is_shown(caller: Caller) -> None:
@@ -84,8 +84,8 @@ async def test_what_cannot_be_asked_for(caller: Caller, schedule: Any, sentence:
 async def test_only_a_root_branch_has_one(caller: Caller) -> None:
     tree = await create_project_client(caller)
     child = (await tree.create_branch("dev"))["branch"]["id"]
-    answer = await refused(tree, 422, [DAILY], child)
-    assert "Only a root branch can have a snapshot schedule, and 'dev' has a parent" in answer["message"]
+    response = await refused(tree, 422, [DAILY], child)
+    assert "Only a root branch can have a snapshot schedule, and 'dev' has a parent" in response["message"]
     assert await tree.request("GET", of(tree, child)) == {"schedule": []}
     await refused(tree, 404, [DAILY], "br-nowhere")
     await tree.request("GET", of(tree, "br-nowhere"), status=404)
@@ -94,6 +94,6 @@ async def test_only_a_root_branch_has_one(caller: Caller) -> None:
 async def test_it_must_fit_into_the_plan(api_app: ApiApp, stranger: Caller) -> None:
     tree = await create_project_client(replace(stranger, api_app=api_app))
     await tree.request("PUT", of(tree), {"schedule": [{**DAILY, "retention_seconds": 10 * 86400}]})
-    answer = await refused(tree, 422, [{"frequency": "hourly", "retention_seconds": 86400}])
-    assert answer["code"] == "SNAPSHOTS_LIMIT_EXCEEDED"
-    assert "keeps 24 snapshots at a time, and the project's plan allows 10" in answer["message"]
+    response = await refused(tree, 422, [{"frequency": "hourly", "retention_seconds": 86400}])
+    assert response["code"] == "SNAPSHOTS_LIMIT_EXCEEDED"
+    assert "keeps 24 snapshots at a time, and the project's plan allows 10" in response["message"]

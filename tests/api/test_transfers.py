@@ -1,4 +1,4 @@
-"""Projects that change their owner: all or nothing, into an organization with room, and what ends with it."""
+"""Transfers of projects: all or nothing, within the limits of the new organization, and what they remove."""
 
 import asyncio
 import io
@@ -41,32 +41,32 @@ async def _gives(
 
 
 async def _offered(caller: Caller, project_id: str, **body: Any) -> str:
-    """The path at which the project can be taken over."""
+    """Returns the path with which the transfer request can be accepted."""
     place = f"/projects/{project_id}/transfer_requests"
-    answer = await caller.client.post(place, json=body or None)
-    assert answer.status_code == 201, answer.text
-    return f"{place}/{answer.json()['id']}"
+    response = await caller.client.post(place, json=body or None)
+    assert response.status_code == 201, response.text
+    return f"{place}/{response.json()['id']}"
 
 
 async def _listed(caller: Caller, organization: Organization) -> list[str]:
     return await caller.list_project_names(org_id=organization.id)
 
 
-async def _lines(front: ApiApp, **asked: Any) -> list[AuditEntry]:
-    async with front.services.store.read() as rows:
-        return await rows.audit.page(AuditQuery(**asked), 1000, None)
+async def _lines(app: ApiApp, **requested: Any) -> list[AuditEntry]:
+    async with app.services.store.read() as rows:
+        return await rows.audit.page(AuditQuery(**requested), 1000, None)
 
 
-def _small(front: ApiApp, caller: Caller, **limits: int) -> Caller:
-    """The same caller where the plan `free` allows so much."""
+def _small(app: ApiApp, caller: Caller, **limits: int) -> Caller:
+    """The same caller on a platform whose plan `free` has these limits."""
     plans = {**{name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}, "free": Plan(**limits).model_dump()}
-    small = ApiApp(front.platform, plans=plans)
+    small = ApiApp(app.platform, plans=plans)
     return replace(caller, api_app=small, client=small.client(caller.token))
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def team(caller: Caller) -> Organization:
-    """One whose admin the caller is."""
+    """Creates an organization with the caller as admin."""
     return await caller.create_organization()
 
 
@@ -80,8 +80,8 @@ async def test_projects_go_from_one_organization_to_another(
     stays = await caller.create_ready_project(org_id=team.id, name="stays")
     other = await caller.create_organization("other")
     before = await caller.get_project(one)
-    answer = await _gives(caller, team, other, one, two, one)
-    assert (answer.status_code, answer.json()) == (200, {})
+    response = await _gives(caller, team, other, one, two, one)
+    assert (response.status_code, response.json()) == (200, {})
     assert await _listed(caller, team) == ["stays"]
     assert await _listed(caller, other) == ["two", "one"]
     after = await caller.get_project(one)
@@ -89,18 +89,18 @@ async def test_projects_go_from_one_organization_to_another(
     assert after["updated_at"] > before["updated_at"]
     assert {name for name in after if after[name] != before[name]} == {"org_id", "owner_id", "owner", "updated_at"}
     for organization in (team, other):
-        told = await _lines(api_app, org_id=organization.id, action="transfer_projects_from_org_to_org")
-        assert sorted(line.project_id or "" for line in told) == sorted([one, two])
-        assert {line.user_id for line in told} == {caller.user.id}
-        assert told[0].details == {"source_org_id": team.id, "destination_org_id": other.id}
+        entries = await _lines(api_app, org_id=organization.id, action="transfer_projects_from_org_to_org")
+        assert sorted(line.project_id or "" for line in entries) == sorted([one, two])
+        assert {line.user_id for line in entries} == {caller.user.id}
+        assert entries[0].details == {"source_org_id": team.id, "destination_org_id": other.id}
     assert not await _lines(api_app, project_id=ProjectId(stays), action="transfer_projects_from_org_to_org")
 
 
 async def test_projects_go_out_of_the_personal_organization(caller: Caller, team: Organization) -> None:
     project_id = await caller.create_ready_project(name="mine")
     body = {"destination_org_id": team.id, "project_ids": [project_id]}
-    answer = await caller.client.post(FROM_USER, json=body)
-    assert (answer.status_code, answer.json()) == (200, {})
+    response = await caller.client.post(FROM_USER, json=body)
+    assert (response.status_code, response.json()) == (200, {})
     assert await _listed(caller, team) == ["mine"]
     assert await _listed(caller, caller.organization) == []
     assert (await caller.client.post(FROM_USER, json=body)).status_code == 404
@@ -114,8 +114,8 @@ async def test_what_people_and_keys_had_by_the_old_organization_ends(
     keys = f"/organizations/{team.id}/api_keys"
     whole = (await caller.client.post(keys, json={"key_name": "all"})).json()["key"]
     single = (await caller.client.post(keys, json={"key_name": "one", "project_id": project_id})).json()["key"]
-    guest, colleague = await add_account(api_app.services), stranger
-    await caller.client.post(f"{one}/permissions", json={"email": guest.user.email})
+    invitee, colleague = await add_account(api_app.services), stranger
+    await caller.client.post(f"{one}/permissions", json={"email": invitee.user.email})
     member = await colleague.join_organization(team, MemberRole.COLLABORATOR)
     await caller.client.put(f"{one}/members/{member.id}/role", json={"role": ProjectRole.ADMIN})
     offered = await _offered(caller, project_id)
@@ -131,7 +131,7 @@ async def test_what_people_and_keys_had_by_the_old_organization_ends(
     assert [key["name"] for key in (await caller.client.get(keys)).json()] == ["all"]
     assert (await colleague.client.put(offered)).status_code == 404
     await colleague.join_organization(other, MemberRole.COLLABORATOR)
-    assert (await colleague.client.get(one)).status_code == 404  # the old role does not come back
+    assert (await colleague.client.get(one)).status_code == 404  # the former role is not restored
     async with api_app.services.store.read() as rows:
         project = await rows.projects.get(ProjectId(project_id))
     assert project
@@ -148,8 +148,8 @@ async def test_one_project_that_is_not_there_keeps_all_where_they_are(
     )
     await caller.client.delete(f"/projects/{gone}")
     ids = {"elsewhere": await caller.create_ready_project(), "gone": gone}
-    answer = await _gives(caller, team, caller.organization, good, ids.get(wrong, wrong))
-    assert (answer.status_code, "requested project" in answer.json()["message"]) == (404, True)
+    response = await _gives(caller, team, caller.organization, good, ids.get(wrong, wrong))
+    assert (response.status_code, "requested project" in response.json()["message"]) == (404, True)
     assert await _listed(caller, team) == ["good"]
     assert not await _lines(api_app, project_id=ProjectId(good), action="transfer_projects_from_org_to_org")
 
@@ -158,9 +158,9 @@ async def test_a_strangers_project_is_not_there_even_while_it_is_at_work(
     caller: Caller, stranger: Caller, team: Organization
 ) -> None:
     busy = (await stranger.create_project())["project"]["id"]
-    answer = await _gives(caller, team, caller.organization, busy)
+    response = await _gives(caller, team, caller.organization, busy)
     absent = await _gives(caller, team, caller.organization, "no-such-project")
-    assert (answer.status_code, answer.json()["message"]) == (404, absent.json()["message"])
+    assert (response.status_code, response.json()["message"]) == (404, absent.json()["message"])
 
 
 async def test_a_project_at_work_is_waited_for_and_all_stay(caller: Caller, team: Organization) -> None:
@@ -193,8 +193,8 @@ async def test_it_takes_a_person(api_app: ApiApp, caller: Caller, team: Organiza
     key = await caller.create_key(kind, project_id if kind is KeyKind.PROJECT else None)
     body = {"destination_org_id": team.id, "project_ids": [project_id]}
     async with api_app.client(key) as client:
-        answer = await client.post(_from(caller.organization) if path == "own" else path, json=body)
-    assert answer.status_code == 403, answer.text
+        response = await client.post(_from(caller.organization) if path == "own" else path, json=body)
+    assert response.status_code == 403, response.text
     assert (await caller.get_project(project_id))["org_id"] == caller.organization.id
 
 
@@ -218,8 +218,8 @@ async def test_a_body_that_will_not_do(caller: Caller, team: Organization, chang
 
 async def test_it_takes_another_organization(caller: Caller, team: Organization) -> None:
     project_id = await caller.create_ready_project(org_id=team.id)
-    answer = await _gives(caller, team, team, project_id)
-    assert (answer.status_code, "already owns" in answer.json()["message"]) == (400, True)
+    response = await _gives(caller, team, team, project_id)
+    assert (response.status_code, "already owns" in response.json()["message"]) == (400, True)
 
 
 async def test_four_hundred_go_at_once(api_app: ApiApp, caller: Caller, team: Organization) -> None:
@@ -227,8 +227,8 @@ async def test_four_hundred_go_at_once(api_app: ApiApp, caller: Caller, team: Or
     async with api_app.services.store.transaction() as rows:
         for project in projects:
             await rows.projects.add(project)
-    answer = await _gives(caller, team, caller.organization, *(project.id for project in projects))
-    assert answer.status_code == 200, answer.text
+    response = await _gives(caller, team, caller.organization, *(project.id for project in projects))
+    assert response.status_code == 200, response.text
     async with api_app.services.store.read() as rows:
         assert await rows.projects.count_in_organization(team.id) == 0
         assert await rows.projects.count_in_organization(caller.organization.id) == 400
@@ -279,13 +279,13 @@ async def test_whoever_is_told_of_an_offer_takes_the_project_over_once(
     api_app: ApiApp, caller: Caller, stranger: Caller, log_output: io.StringIO
 ) -> None:
     project_id = await caller.create_ready_project(name="offered")
-    answer = await caller.client.post(f"/projects/{project_id}/transfer_requests")
-    made = answer.json()
-    assert (answer.status_code, made["project_id"]) == (201, project_id)
+    response = await caller.client.post(f"/projects/{project_id}/transfer_requests")
+    made = response.json()
+    assert (response.status_code, made["project_id"]) == (201, project_id)
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 404
     path = f"/projects/{project_id}/transfer_requests/{made['id']}"
-    taken = await stranger.client.put(path)
-    assert (taken.status_code, taken.content) == (204, b"")
+    accepted = await stranger.client.put(path)
+    assert (accepted.status_code, accepted.content) == (204, b"")
     assert (await stranger.get_project(project_id))["org_id"] == stranger.organization.id
     assert (await caller.client.get(f"/projects/{project_id}")).status_code == 404
     assert (await stranger.client.put(path)).status_code == 404
@@ -309,8 +309,8 @@ async def test_an_offer_lives_for_a_day_or_as_long_as_it_says(caller: Caller) ->
 @pytest.mark.parametrize("seconds", [0, -1, MAX_TTL_SECONDS + 1, 2**63, 1.5, "60", True])
 async def test_an_offer_of_a_time_that_is_none(caller: Caller, seconds: Any) -> None:
     project_id = await caller.create_ready_project()
-    answer = await caller.client.post(f"/projects/{project_id}/transfer_requests", json={"ttl_seconds": seconds})
-    assert answer.status_code == 400, answer.text
+    response = await caller.client.post(f"/projects/{project_id}/transfer_requests", json={"ttl_seconds": seconds})
+    assert response.status_code == 400, response.text
 
 
 async def test_the_store_knows_an_offer_by_its_digest_only(api_app: ApiApp, caller: Caller) -> None:
@@ -354,9 +354,9 @@ async def test_an_offer_that_does_not_stand_is_always_the_same_not_found(
 async def test_of_two_who_accept_at_once_one_gets_it(caller: Caller, stranger: Caller, team: Organization) -> None:
     path = await _offered(caller, await caller.create_ready_project(org_id=team.id, name="one"))
     answers = await asyncio.gather(stranger.client.put(path), caller.client.put(path))
-    assert sorted(answer.status_code for answer in answers) == [204, 404]
-    taken = [*await _listed(caller, caller.organization), *await _listed(stranger, stranger.organization)]
-    assert taken == ["one"]
+    assert sorted(response.status_code for response in answers) == [204, 404]
+    owned = [*await _listed(caller, caller.organization), *await _listed(stranger, stranger.organization)]
+    assert owned == ["one"]
 
 
 async def test_an_offer_is_taken_into_the_organization_that_is_named(

@@ -1,4 +1,4 @@
-"""The caller: which key this is, who holds it, and their organizations."""
+"""The caller: key, user and organizations."""
 
 from datetime import datetime
 
@@ -10,9 +10,9 @@ from support.api_client import Caller
 
 
 async def test_auth_tells_which_kind_of_key_it_is(api_app: ApiApp, caller: Caller) -> None:
-    answer = (await caller.client.get("/auth")).json()
+    response = (await caller.client.get("/auth")).json()
     (own,) = (await caller.client.get("/api_keys")).json()
-    assert answer == {
+    assert response == {
         "account_id": caller.user.id,
         "auth_method": "api_key_user",
         "auth_data": str(own["id"]),
@@ -32,7 +32,7 @@ async def test_me_tells_the_account_and_its_limits(caller: Caller, stranger: Cal
 
 
 async def test_me_has_a_billing_account_that_old_clients_can_read(caller: Caller, stranger: Caller) -> None:
-    """An older client stops at a subscription type that it does not know."""
+    """Older clients fail on an unknown subscription type."""
     for asking, subscription in ((caller, "UNKNOWN"), (stranger, "free_v2")):
         billing = (await asking.client.get("/users/me")).json()["billing_account"]
         assert billing["subscription_type"] == subscription

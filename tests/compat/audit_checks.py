@@ -1,4 +1,4 @@
-"""What the audit must say of any requests: one line for each that changed something, none for others, no secret."""
+"""Checks of the audit log: one entry for each request that changed something, none for others, no secrets."""
 
 import dataclasses
 import json
@@ -14,30 +14,30 @@ from bough.store.audit import AuditQuery
 from support.api_app import ApiApp
 from support.routes import list_changing_routes
 
-SECRET_FIELDS = {"password", "key", "uri", "connection_uri", "link"}  # fields of answers that hold one
-MULTI_LINE_ACTIONS = {  # a line for each project, in the organization it leaves and in the one it enters
+SECRET_FIELDS = {"password", "key", "uri", "connection_uri", "link"}  # response fields that contain secrets
+MULTI_LINE_ACTIONS = {  # an entry for each project, in the old and in the new organization
     "accept_project_transfer_request",
     "transfer_projects_from_org_to_org",
     "transfer_projects_from_user_to_org",
 }
 
 
-async def list_audit_lines(front: ApiApp, asked: AuditQuery | None = None) -> list[AuditEntry]:
-    async with front.services.store.read() as rows:
-        return await rows.audit.page(asked or AuditQuery(), 1_000_000, None)
+async def list_audit_lines(app: ApiApp, requested: AuditQuery | None = None) -> list[AuditEntry]:
+    async with app.services.store.read() as rows:
+        return await rows.audit.page(requested or AuditQuery(), 1_000_000, None)
 
 
-async def check_audit_covers(front: ApiApp, heard: Sequence[httpx2.Response]) -> None:
-    """Of every route that changes something there was a success in what was heard."""
+async def check_audit_covers(app: ApiApp, heard: Sequence[httpx2.Response]) -> None:
+    """Checks that every route that changes something succeeded at least once."""
     by_request: dict[str, list[AuditEntry]] = defaultdict(list)
-    for line in await list_audit_lines(front):
+    for line in await list_audit_lines(app):
         by_request[line.request_id].append(line)
     seen = set()
-    for answer in heard:
-        written = by_request[answer.headers["x-request-id"]]
+    for response in heard:
+        written = by_request[response.headers["x-request-id"]]
         seen |= {line.action for line in written}
-        place = f"{answer.request.method} {answer.request.url.path} → {answer.status_code}: {written}"
-        if answer.request.method == "GET" or answer.is_error:
+        place = f"{response.request.method} {response.request.url.path} → {response.status_code}: {written}"
+        if response.request.method == "GET" or response.is_error:
             assert not written, place
         else:
             assert len(written) == 1 or (written and {line.action for line in written} <= MULTI_LINE_ACTIONS), place
@@ -45,23 +45,23 @@ async def check_audit_covers(front: ApiApp, heard: Sequence[httpx2.Response]) ->
     assert seen >= list_changing_routes(), (
         f"no success was heard of {list_changing_routes() - seen}: add one to the walk"
     )
-    _check_holds_no_secret([line for answer in heard for line in by_request[answer.headers["x-request-id"]]], heard)
+    _check_holds_no_secret([line for response in heard for line in by_request[response.headers["x-request-id"]]], heard)
 
 
 def _check_holds_no_secret(kept: Sequence[AuditEntry], heard: Sequence[httpx2.Response]) -> None:
     text = json.dumps([dataclasses.asdict(line) for line in kept], default=str, ensure_ascii=False)
-    found = {secret for answer in heard for secret in _secrets(answer)}
+    found = {secret for response in heard for secret in _secrets(response)}
     assert len(found) > 5
     assert [secret for secret in found if secret in text] == [], "the audit holds a secret of an answer"
 
 
-def _secrets(answer: httpx2.Response) -> Iterator[str]:
-    yield answer.request.headers["authorization"].removeprefix("Bearer ")
-    if answer.is_success and answer.content:
-        body = answer.json()
+def _secrets(response: httpx2.Response) -> Iterator[str]:
+    yield response.request.headers["authorization"].removeprefix("Bearer ")
+    if response.is_success and response.content:
+        body = response.json()
         yield from _secrets_in(body)
-        if answer.request.url.path.endswith("/transfer_requests"):
-            yield body["id"]  # whoever knows it may take the project
+        if response.request.url.path.endswith("/transfer_requests"):
+            yield body["id"]  # it allows to accept the transfer
 
 
 def _secrets_in(value: Any) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _secrets_in(value: Any) -> Iterator[str]:
 
 
 def _secret_parts(text: str) -> Iterator[str]:
-    """An address is a secret for what it has in it."""
+    """The secret part of a connection URI."""
     if "://" not in text:
         yield text
         return

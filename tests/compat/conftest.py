@@ -1,4 +1,4 @@
-"""The contract, a front to ask in this process, and platforms that really listen."""
+"""Fixtures: the contract, an API in this process, and platforms that listen on a port."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A shared platform lives in one event loop, so its tests do too."""
+    """Runs the tests of a shared platform in one event loop."""
     for item in items:
         if item.path.is_relative_to(_HERE) and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
@@ -38,43 +38,43 @@ def contract() -> Contract:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def api_app() -> AsyncIterator[ApiApp]:
-    async with fronts.open_api_app() as made:
-        yield made
+    async with fronts.open_api_app() as created:
+        yield created
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def caller(api_app: ApiApp) -> AsyncIterator[Caller]:
-    """Someone with an empty account without limits."""
-    made = await create_caller(api_app)
-    yield made
-    await made.client.aclose()
+    """A user with an empty account without limits."""
+    created = await create_caller(api_app)
+    yield created
+    await created.client.aclose()
 
 
 @pytest.fixture(scope="session")
 def _platform_server() -> Iterator[ServerThread]:
-    with server_thread.run_server(server_thread.serve_platform, hold_seconds=20) as made:
-        yield made
+    with server_thread.run_server(server_thread.serve_platform, hold_seconds=20) as created:
+        yield created
 
 
 @pytest.fixture(scope="session")
 def _api_server() -> Iterator[ServerThread]:
-    with server_thread.run_server(server_thread.serve_api_only, hold_seconds=0) as made:
-        yield made
+    with server_thread.run_server(server_thread.serve_api_only, hold_seconds=0) as created:
+        yield created
 
 
 @pytest.fixture
 def platform_server(_platform_server: ServerThread) -> Iterator[ServerThread]:
-    """The platform as `bough up` runs it, on a port; at the end every answer was as the contract says."""
+    """The platform as `bough up` runs it, on a port; at the end, all responses are checked against the contract."""
     yield from _checked(_platform_server)
 
 
 @pytest.fixture
 def api_server(_api_server: ServerThread) -> Iterator[ServerThread]:
-    """The API on a port, with nobody behind it who works."""
+    """The API on a port, without running operations."""
     yield from _checked(_api_server)
 
 
-def _checked(made: ServerThread) -> Iterator[ServerThread]:
-    made.contract_watch.violations.clear()
-    yield made
-    assert made.contract_watch.violations == []
+def _checked(created: ServerThread) -> Iterator[ServerThread]:
+    created.contract_watch.violations.clear()
+    yield created
+    assert created.contract_watch.violations == []

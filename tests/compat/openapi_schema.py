@@ -1,4 +1,4 @@
-"""Our own OpenAPI document as schemathesis reads it."""
+"""Our own OpenAPI document as a schemathesis schema."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ openapi_schema = schemathesis.openapi.from_path(COMMITTED, config=SchemathesisCo
 
 
 def set_max_examples(count: int) -> None:
-    """How many requests each operation gets beside those at the edges of its schema.
+    """Sets the number of requests per operation besides the edge cases of its schema.
 
-    Parameters that we do not know are passed over, so sending some is no fault; keys are tested elsewhere.
+    The API ignores unknown parameters, so sending some is not an error; other tests cover keys.
     """
     openapi_schema.config.generation.update(
         max_examples=count, allow_extra_parameters=False, with_security_parameters=False

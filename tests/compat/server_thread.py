@@ -1,6 +1,6 @@
-"""A platform that really listens, in a thread with an event loop of its own.
+"""A platform that listens on a port, in a thread with its own event loop, for clients that need a socket.
 
-For clients that need a socket. Every answer it gives is compared with the contract on its way out.
+Every response is checked against the contract.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class ServerThread:
-    """Where it is and the key to it; `watch` knows what it answered."""
+    """The address and key of the platform; `watch` has recorded its responses."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -34,7 +34,7 @@ class ServerThread:
         self.url = f"http://127.0.0.1:{settings.api_port}"
         self.key = app.load_operator_key(settings)
         self.failure: BaseException | None = None
-        self.services: Services | None = None  # of a front alone
+        self.services: Services | None = None  # only without a platform
         self.ready = threading.Event()
         self.loop = asyncio.new_event_loop()
         self.stopping: asyncio.Future[bool] = self.loop.create_future()
@@ -55,11 +55,11 @@ class ServerThread:
             raise self.failure
 
     def run_coroutine(self, question: Coroutine[Any, Any, T]) -> T:
-        """The answer of something that must run where the platform runs."""
+        """Runs a coroutine in the event loop of the platform and returns its result."""
         return asyncio.run_coroutine_threadsafe(question, self.loop).result()
 
     def stop(self) -> None:
-        """With its computes."""
+        """Stops it with its computes."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.stopping.set_result, True)
 
@@ -68,7 +68,7 @@ ServeFunction = Callable[[ServerThread], Awaitable[None]]
 
 
 async def serve_platform(listener: ServerThread) -> None:
-    """The platform as `bough up` runs it."""
+    """Starts the platform as `bough up` runs it."""
     patch = pytest.MonkeyPatch()
     patch.setattr(app, "create_app", lambda parts, guests: listener.contract_watch.wrap_app(create_app(parts, guests)))
 
@@ -80,7 +80,7 @@ async def serve_platform(listener: ServerThread) -> None:
 
 
 async def serve_api_only(listener: ServerThread) -> None:
-    """It answers, but nobody does the work: a thousand projects cost no Postgres."""
+    """Starts the API without running operations: a thousand projects need no Postgres."""
     async with app.assemble_platform(listener.settings) as platform:
         listener.services = platform.services
         server = _server(platform.services, listener.contract_watch)

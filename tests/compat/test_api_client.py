@@ -1,4 +1,4 @@
-"""The published npm client drives a platform that listens, for every call of its that exists here."""
+"""The published npm client against a listening platform, for each of its methods that is implemented."""
 
 import json
 import re
@@ -13,23 +13,23 @@ from compat.server_thread import ServerThread
 from support import requirements
 
 HERE = Path(__file__).parent
-# Calls that the contract does not have.
+# Methods that are not in the contract.
 NOT_OFFERED = re.compile(r"Vpc|SpendingLimit|Auth")
 
 
 @pytest.fixture(scope="module")
 def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The client, installed outside the project; its files stay in npm's own cache between runs."""
+    """Installs the client outside the project; npm caches its files between runs."""
     return requirements.install_npm_packages(tmp_path_factory.mktemp("npm"), "api-client")
 
 
 def _driven(script: str, node_modules: Path, platform: ServerThread) -> dict[str, Any]:
-    """What the script saw."""
+    """Returns what the script printed."""
     command = ["node", str(HERE / script), str(node_modules), f"{platform.url}/api/v2", platform.key]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    response: dict[str, Any] = json.loads(done.stdout)
+    return response
 
 
 def test_the_client_works_unchanged(node_modules: Path, platform_server: ServerThread) -> None:

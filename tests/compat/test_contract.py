@@ -1,4 +1,4 @@
-"""The validator itself: it must be able to fail, or its silence means nothing."""
+"""Tests of the validator itself: it must be able to fail."""
 
 import copy
 import json
@@ -82,7 +82,7 @@ def test_null_passes_only_where_the_shape_says_so(contract: Contract) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         _answer({"operation": OPERATION}, status=201),
         _answer({"operation": OPERATION}, content_type="text/html"),
@@ -94,8 +94,8 @@ def test_null_passes_only_where_the_shape_says_so(contract: Contract) -> None:
         ContractResponse("GET", PATH, 200, "application/json", b'{"operation": NaN}'),
     ],
 )
-def test_an_answer_of_another_kind_fails(contract: Contract, answer: ContractResponse) -> None:
-    assert contract.find_violations(answer)
+def test_an_answer_of_another_kind_fails(contract: Contract, response: ContractResponse) -> None:
+    assert contract.find_violations(response)
 
 
 def test_a_path_without_parameters_is_not_swallowed_by_one_with_them(contract: Contract) -> None:

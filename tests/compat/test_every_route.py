@@ -1,6 +1,6 @@
-"""Every route that we have is in the contract, and answers as it says; the rest is counted.
+"""Every implemented route is in the contract and responds as it says; the others are counted.
 
-One test drives them all, so that what was covered is known in one process.
+One test calls them all, so that the coverage is known in one process.
 """
 
 from typing import Any
@@ -14,9 +14,9 @@ from support.contract import Contract, Operation
 from support.routes import list_routes
 
 BRANCH = "/projects/{project_id}/branches/{branch_id}"
-OURS = "/bough/"  # paths that the published API does not have
-LEGACY = Operation("POST", f"{BRANCH}/set_as_primary")  # clients know it, the shapes do not
-SUCCESS = {  # where it is not 200
+OURS = "/bough/"  # paths that extend the published API
+LEGACY = Operation("POST", f"{BRANCH}/set_as_primary")  # clients know it, but the contract does not
+SUCCESS = {  # routes whose status is not 200
     Operation("POST", path): 201
     for path in (
         "/projects",
@@ -51,12 +51,12 @@ def test_what_is_built_and_what_is_missing_make_up_the_contract(
 
 
 async def test_routes_that_are_missing_answer_like_the_others(contract: Contract, caller: Caller) -> None:
-    """Until they are built: one of the 400s with the contract's error body, which the client's hook checks."""
+    """Routes that are not implemented respond with a 4xx status and the error body of the contract."""
     project_id = await caller.create_ready_project()
     for operation in contract.operations - list_routes():
         path = operation.path.replace("{project_id}", project_id).replace("{", "").replace("}", "")
-        answer = await caller.client.request(operation.method, path)
-        assert answer.status_code in (400, 404, 405), f"{operation}: {answer.text}"
+        response = await caller.client.request(operation.method, path)
+        assert response.status_code in (400, 404, 405), f"{operation}: {response.text}"
 
 
 async def test_every_route_succeeds_in_the_shape_of_the_contract(
@@ -65,8 +65,8 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     api_app.contract_watch.seen_operations.clear()
     heard = api_app.contract_watch.responses = []
     client = caller.client
-    made = await caller.create_project(name="all of it")
-    project_id = made["project"]["id"]
+    created = await caller.create_project(name="all of it")
+    project_id = created["project"]["id"]
     project = f"/projects/{project_id}"
     for path in (
         "/auth",
@@ -80,11 +80,11 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     ):
         assert (await client.get(path)).status_code == 200
     assert (await client.get(f"{project}/operations", params={"limit": 1})).json()["pagination"]["cursor"]
-    assert (await client.get(f"{project}/operations/{made['operations'][0]['id']}")).status_code == 200
+    assert (await client.get(f"{project}/operations/{created['operations'][0]['id']}")).status_code == 200
     names = {"role_name": "neondb_owner", "database_name": "neondb"}
     assert (await client.get(f"{project}/connection_uri", params=names)).status_code == 200
     await caller.finish_operations(project_id)
-    endpoint = f"{project}/endpoints/{made['endpoints'][0]['id']}"
+    endpoint = f"{project}/endpoints/{created['endpoints'][0]['id']}"
     assert (await client.get(f"{project}/endpoints")).json()["endpoints"]
     assert (await client.get(endpoint)).status_code == 200
     assert (await client.patch(endpoint, json={"endpoint": {"pooler_enabled": True}})).status_code == 200
@@ -92,7 +92,7 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
         assert (await client.post(f"{endpoint}/{verb}")).status_code == 200
         await caller.finish_operations(project_id)
     await _branches(caller, project)
-    await _snapshots(caller, project, made["branch"]["id"])
+    await _snapshots(caller, project, created["branch"]["id"])
     assert (await client.patch(project, json={"project": {"name": "new"}})).status_code == 200
     assert (await client.delete(project)).status_code == 200
     assert (await client.get("/projects", params={"recoverable": True})).json()["projects"]
@@ -114,32 +114,34 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     assert succeeded >= list_routes() & contract.operations, "a route has no success here: add one"
 
 
-async def _operator(front: ApiApp) -> None:
-    """What only the operator may."""
-    async with front.client(front.platform.key) as operator:
-        made = await operator.post("/bough/users", json={"email": "new@example.com"})
-        assert made.status_code == 201
-        assert made.json()["user"] in (await operator.get("/bough/users")).json()["users"]
-        assert (await operator.post(f"/bough/users/{made.json()['user']['id']}/reset")).json()["link"]
+async def _operator(app: ApiApp) -> None:
+    """Calls every route of the operator."""
+    async with app.client(app.platform.key) as operator:
+        created = await operator.post("/bough/users", json={"email": "new@example.com"})
+        assert created.status_code == 201
+        assert created.json()["user"] in (await operator.get("/bough/users")).json()["users"]
+        assert (await operator.post(f"/bough/users/{created.json()['user']['id']}/reset")).json()["link"]
         assert (await operator.get("/bough/audit", params={"action": "reset_user"})).json()["audit"]
 
 
 async def _organizations(caller: Caller) -> None:
-    """Every call on an organization, its members and its invitations, those of our own too."""
+    """Calls every route of organizations, members and invitations, including our extensions."""
     client = caller.client
-    made = await client.post("/bough/organizations", json={"name": "team"})
-    assert made.status_code == 201
-    team = f"/organizations/{made.json()['id']}"
+    created = await client.post("/bough/organizations", json={"name": "team"})
+    assert created.status_code == 201
+    team = f"/organizations/{created.json()['id']}"
     assert (await client.patch(f"/bough{team}", json={"name": "crew"})).json()["name"] == "crew"
     assert (await client.get(team)).json()["name"] == "crew"
-    guest = await create_caller(caller.api_app)
-    asked = {"invitations": [{"email": each, "role": "viewer"} for each in (guest.user.email, "nobody@example.com")]}
-    coming, gone = (await client.post(f"{team}/invitations", json=asked)).json()["invitations"]
+    invitee = await create_caller(caller.api_app)
+    requested = {
+        "invitations": [{"email": each, "role": "viewer"} for each in (invitee.user.email, "nobody@example.com")]
+    }
+    coming, deleted = (await client.post(f"{team}/invitations", json=requested)).json()["invitations"]
     assert len((await client.get(f"{team}/invitations")).json()["invitations"]) == 2
-    assert (await client.delete(f"/bough{team}/invitations/{gone['id']}")).json() == gone
-    assert (await guest.client.get("/bough/invitations")).json()["invitations"][0]["id"] == coming["id"]
-    member = (await guest.client.post(f"/bough/invitations/{coming['id']}/accept")).json()
-    await guest.client.aclose()
+    assert (await client.delete(f"/bough{team}/invitations/{deleted['id']}")).json() == deleted
+    assert (await invitee.client.get("/bough/invitations")).json()["invitations"][0]["id"] == coming["id"]
+    member = (await invitee.client.post(f"/bough/invitations/{coming['id']}/accept")).json()
+    await invitee.client.aclose()
     assert len((await client.get(f"{team}/members")).json()["members"]) == 2
     one = f"{team}/members/{member['id']}"
     assert (await client.get(one)).json() == member
@@ -148,7 +150,7 @@ async def _organizations(caller: Caller) -> None:
 
 
 async def _sharing(caller: Caller) -> None:
-    """Keys of an organization, permissions on one of its projects, and the roles of its members there."""
+    """Calls the routes of organization keys, project permissions and project roles."""
     client = caller.client
     project = f"/projects/{await caller.create_ready_project()}"
     keys = f"/organizations/{caller.organization.id}/api_keys"
@@ -166,7 +168,7 @@ async def _sharing(caller: Caller) -> None:
 
 
 async def _transfers(caller: Caller) -> None:
-    """A project goes round."""
+    """Transfers a project and back."""
     client, project_id = caller.client, await caller.create_ready_project()
     own, team = caller.organization, await caller.create_organization()
     body = {"destination_org_id": team.id, "project_ids": [project_id]}
@@ -179,16 +181,16 @@ async def _transfers(caller: Caller) -> None:
 
 
 async def _branches(caller: Caller, project: str) -> None:
-    """Every call on a branch, its endpoints, roles and databases."""
+    """Calls every route of branches, endpoints, roles and databases."""
     client, project_id = caller.client, project.split("/")[2]
-    made = (await client.post(f"{project}/branches", json={"branch": {"name": "dev"}})).json()
+    created = (await client.post(f"{project}/branches", json={"branch": {"name": "dev"}})).json()
     await caller.finish_operations(project_id)
-    branch = f"{project}/branches/{made['branch']['id']}"
+    branch = f"{project}/branches/{created['branch']['id']}"
     for path in (f"{project}/branches", f"{project}/branches/count", branch, f"{branch}/endpoints"):
         assert (await client.get(path)).status_code == 200
     assert (await client.patch(branch, json={"branch": {"name": "next"}})).status_code == 200
-    asked = {"endpoint": {"branch_id": made["branch"]["id"], "type": "read_write"}}
-    endpoint = (await client.post(f"{project}/endpoints", json=asked)).json()["endpoint"]["id"]
+    requested = {"endpoint": {"branch_id": created["branch"]["id"], "type": "read_write"}}
+    endpoint = (await client.post(f"{project}/endpoints", json=requested)).json()["endpoint"]["id"]
     await caller.finish_operations(project_id)
     assert (await client.delete(f"{project}/endpoints/{endpoint}")).status_code == 200
     await caller.finish_operations(project_id)
@@ -225,14 +227,14 @@ async def _branches(caller: Caller, project: str) -> None:
 
 
 async def _snapshots(caller: Caller, project: str, branch_id: str) -> None:
-    """Every call on snapshots, their schedules, and what is restored from them."""
+    """Calls every route of snapshots, their schedules and restores."""
     client, project_id = caller.client, project.split("/")[2]
     branch = f"{project}/branches/{branch_id}"
     query = {"name": "first", "expires_at": "2999-01-01T00:00:00Z"}
-    made = (await client.post(f"{branch}/snapshot", params=query)).json()
+    created = (await client.post(f"{branch}/snapshot", params=query)).json()
     await caller.finish_operations(project_id)
-    assert (await client.get(f"{project}/snapshots")).json()["snapshots"] == [made["snapshot"]]
-    snapshot = f"{project}/snapshots/{made['snapshot']['id']}"
+    assert (await client.get(f"{project}/snapshots")).json()["snapshots"] == [created["snapshot"]]
+    snapshot = f"{project}/snapshots/{created['snapshot']['id']}"
     changed = {"snapshot": {"name": "kept", "expires_at": None}}
     assert (await client.patch(snapshot, json=changed)).json()["snapshot"]["name"] == "kept"
     daily = {"schedule": [{"frequency": "daily", "hour": 5, "retention_seconds": 86400}]}

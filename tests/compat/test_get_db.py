@@ -1,4 +1,4 @@
-"""The published command-line tool's own library makes an instant database here, with a UUID of its own."""
+"""The library of the published command-line tool creates an instant database with its own UUID."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The published Python client drives a platform that listens, for every call of its that exists here."""
+"""The published Python client against a listening platform, for each of its methods that is implemented."""
 
 import inspect
 import re
@@ -13,18 +13,18 @@ from neon_api import NeonAPI, NeonAPIError, schema
 
 from compat.server_thread import ServerThread
 
-MISSING = {"project_permissions", "project_permissions_grant", "project_permissions_revoke"}  # not built yet
+MISSING = {"project_permissions", "project_permissions_grant", "project_permissions_revoke"}  # not implemented yet
 
 
 @pytest.fixture
 def client(platform_server: ServerThread) -> Iterator[NeonAPI]:
-    made = NeonAPI(platform_server.key, base_url=f"{platform_server.url}/api/v2/")
-    yield made
-    made._session.close()
+    created = NeonAPI(platform_server.key, base_url=f"{platform_server.url}/api/v2/")
+    yield created
+    created._session.close()
 
 
 def _polled(client: NeonAPI, project_id: str) -> list[Any]:
-    """The project's operations when all of them have ended, asked for one by one as the client's users do."""
+    """Polls the project's operations until all have ended, as users of the client do."""
     deadline = time.monotonic() + 60
     ended = {schema.OperationStatus.finished, schema.OperationStatus.failed, schema.OperationStatus.skipped}
     operations = client.operations(project_id).operations
@@ -37,50 +37,50 @@ def _polled(client: NeonAPI, project_id: str) -> list[Any]:
 
 def test_a_projects_life(client: NeonAPI) -> None:
     name = f"python {uuid.uuid4()}"
-    made = client.project_create(project={"name": name, "pg_version": 17}).project
-    assert (made.name, made.pg_version) == (name, 17)
-    operations = _polled(client, made.id)
+    created = client.project_create(project={"name": name, "pg_version": 17}).project
+    assert (created.name, created.pg_version) == (name, 17)
+    operations = _polled(client, created.id)
     assert {each.action for each in operations} == {
         schema.OperationAction.create_timeline,
         schema.OperationAction.start_compute,
     }
     assert {each.status for each in operations} == {schema.OperationStatus.finished}
 
-    assert made.id in [project.id for project in client.projects(limit=400).projects]
-    assert client.project(made.id).project.name == name
+    assert created.id in [project.id for project in client.projects(limit=400).projects]
+    assert client.project(created.id).project.name == name
 
-    changed = client.project_update(made.id, project={"name": f"{name} II", "settings": {"hipaa": True}})
+    changed = client.project_update(created.id, project={"name": f"{name} II", "settings": {"hipaa": True}})
     assert changed.project.name == f"{name} II"
 
-    direct = client.connection_uri(made.id, "neondb", "neondb_owner").uri
-    pooled = client.connection_uri(made.id, "neondb", "neondb_owner", pooled=True).uri
+    direct = client.connection_uri(created.id, "neondb", "neondb_owner").uri
+    pooled = client.connection_uri(created.id, "neondb", "neondb_owner", pooled=True).uri
     before, after = direct.split(".", 1)
     assert pooled == f"{before}-pooler.{after}"
 
-    assert client.project_delete(made.id).project.id == made.id
+    assert client.project_delete(created.id).project.id == created.id
     with pytest.raises(NeonAPIError, match="could not be found"):
-        client.project(made.id)
+        client.project(created.id)
 
 
 def test_pages(client: NeonAPI) -> None:
-    made = [client.project_create(project={"name": f"page {number}"}).project.id for number in range(3)]
+    created = [client.project_create(project={"name": f"page {number}"}).project.id for number in range(3)]
     newest = [project.id for project in client.projects(limit=1).projects]
-    # The client's own classes drop the cursor; its users read it from the plain answer.
+    # The client's classes drop the cursor; its users read it from the plain response.
     cursor = client._request("GET", "projects", params={"limit": 1})["pagination"]["cursor"]
     older = [project.id for project in client.projects(limit=400, cursor=cursor).projects]
-    assert [*newest, *older][:3] == made[::-1]
-    for project_id in made:
+    assert [*newest, *older][:3] == created[::-1]
+    for project_id in created:
         _polled(client, project_id)
         client.project_delete(project_id)
 
 
 def test_keys(client: NeonAPI, platform_server: ServerThread) -> None:
-    made = client.api_key_create(key_name="from python")
-    assert made.key.startswith("bough_key_")
+    created = client.api_key_create(key_name="from python")
+    assert created.key.startswith("bough_key_")
     assert "from python" in [key.name for key in client.api_keys()]
-    other = NeonAPI(made.key, base_url=client.base_url)
+    other = NeonAPI(created.key, base_url=client.base_url)
     assert other.me().id == client.me().id
-    assert client.api_key_revoke(made.id).revoked is True
+    assert client.api_key_revoke(created.id).revoked is True
     with pytest.raises(NeonAPIError, match="unknown or was revoked"):
         other.me()
     other._session.close()
@@ -100,32 +100,32 @@ def test_a_refusal_reaches_the_user_as_a_sentence(client: NeonAPI, fields: dict[
 
 @pytest.fixture
 def project(client: NeonAPI) -> Iterator[Any]:
-    """The project in the client's own class; its work is over."""
-    made = client.project_create(project={"name": f"python {uuid.uuid4()}"}).project
-    _polled(client, made.id)
-    yield made
-    _polled(client, made.id)
-    client.project_delete(made.id)
+    """Creates a project, waits for its operations, and returns the client's object."""
+    created = client.project_create(project={"name": f"python {uuid.uuid4()}"}).project
+    _polled(client, created.id)
+    yield created
+    _polled(client, created.id)
+    client.project_delete(created.id)
 
 
-def _actions(answer: Any) -> list[str]:
-    return [operation.action.value for operation in answer.operations]
+def _actions(response: Any) -> list[str]:
+    return [operation.action.value for operation in response.operations]
 
 
-def _finished(client: NeonAPI, answer: Any) -> None:
-    """The work of an answer, done."""
-    wanted = {operation.id for operation in answer.operations}
-    ended = [each for each in _polled(client, answer.operations[0].project_id) if each.id in wanted]
+def _finished(client: NeonAPI, response: Any) -> None:
+    """Waits for the operations of a response."""
+    wanted = {operation.id for operation in response.operations}
+    ended = [each for each in _polled(client, response.operations[0].project_id) if each.id in wanted]
     assert {each.status for each in ended} <= {schema.OperationStatus.finished, schema.OperationStatus.skipped}
     assert len(ended) == len(wanted)
 
 
 def test_a_branchs_life(client: NeonAPI, project: Any) -> None:
     (main,) = client.branches(project.id).branches
-    made = client.branch_create(project.id, branch={"name": "dev"}, endpoints=[{"type": "read_write"}])
-    assert (made.branch.parent_id, _actions(made)) == (main.id, ["create_branch", "start_compute"])
-    _finished(client, made)
-    dev = client.branch(project.id, made.branch.id).branch
+    created = client.branch_create(project.id, branch={"name": "dev"}, endpoints=[{"type": "read_write"}])
+    assert (created.branch.parent_id, _actions(created)) == (main.id, ["create_branch", "start_compute"])
+    _finished(client, created)
+    dev = client.branch(project.id, created.branch.id).branch
     assert (dev.name, dev.current_state, dev.default) == ("dev", "ready", False)
 
     newest = client.branches(project.id, limit=1).branches
@@ -141,9 +141,9 @@ def test_a_branchs_life(client: NeonAPI, project: Any) -> None:
     with pytest.raises(NeonAPIError, match="it is protected"):
         client.branch_delete(project.id, dev.id)
     client.branch_update(project.id, dev.id, branch={"protected": False})
-    gone = client.branch_delete(project.id, dev.id)
-    assert _actions(gone) == ["suspend_compute"]  # its data stays for as long as it can be recovered
-    _finished(client, gone)
+    deleted = client.branch_delete(project.id, dev.id)
+    assert _actions(deleted) == ["suspend_compute"]  # its data is kept while it can be recovered
+    _finished(client, deleted)
     with pytest.raises(NeonAPIError, match="branch could not be found"):
         client.branch(project.id, dev.id)
 
@@ -151,10 +151,10 @@ def test_a_branchs_life(client: NeonAPI, project: Any) -> None:
 def test_an_endpoints_life(client: NeonAPI, project: Any) -> None:
     branch = client.branch_create(project.id, branch={"name": "served"})
     _finished(client, branch)
-    made = client.endpoint_create(project.id, endpoint={"branch_id": branch.branch.id, "type": "read_write"})
-    assert _actions(made) == ["start_compute"]
-    _finished(client, made)
-    endpoint = client.endpoint(project.id, made.endpoint.id).endpoint
+    created = client.endpoint_create(project.id, endpoint={"branch_id": branch.branch.id, "type": "read_write"})
+    assert _actions(created) == ["start_compute"]
+    _finished(client, created)
+    endpoint = client.endpoint(project.id, created.endpoint.id).endpoint
     assert (endpoint.current_state, endpoint.branch_id) == (schema.EndpointState.active, branch.branch.id)
     assert endpoint.id in [each.id for each in client.endpoints(project.id).endpoints]
 
@@ -173,16 +173,16 @@ def test_an_endpoints_life(client: NeonAPI, project: Any) -> None:
 
 def test_roles_and_databases(client: NeonAPI, project: Any) -> None:
     branch_id = client.branches(project.id).branches[0].id
-    made = client.role_create(project.id, branch_id, "app")
-    assert made.role.password
-    _finished(client, made)
+    created = client.role_create(project.id, branch_id, "app")
+    assert created.role.password
+    _finished(client, created)
     assert [role.name for role in client.roles(project.id, branch_id).roles] == ["app", "neondb_owner"]
     assert client.role(project.id, branch_id, "app").role.password is None
     reset = client.role_password_reset(project.id, branch_id, "app")
-    assert reset.role.password not in (None, made.role.password)
+    assert reset.role.password not in (None, created.role.password)
     _finished(client, reset)
-    # The client asks with POST where the API has GET.
-    with pytest.raises(NeonAPIError, match="does not take this method"):
+    # The client uses POST where the API has GET.
+    with pytest.raises(NeonAPIError, match="does not support this method"):
         client.role_password_reveal(project.id, branch_id, "app")
 
     database = client.database_create(project.id, branch_id, database={"name": "shop", "owner_name": "app"}).database
@@ -203,7 +203,7 @@ def test_roles_and_databases(client: NeonAPI, project: Any) -> None:
 
 
 def test_the_hasty_way(client: NeonAPI) -> None:
-    """A project, at once a branch in it, at once all that one wants of the branch: nobody waits, nobody retries."""
+    """Creates a project, a branch and its contents right after one another, without waiting or retrying."""
     project_id = client.project_create(project={"name": f"hasty {uuid.uuid4()}"}).project.id
     branch_id = client.branch_create(project_id, branch={"name": "dev"}, endpoints=[{"type": "read_write"}]).branch.id
     child_id = client.branch_create(project_id, branch={"parent_id": branch_id}).branch.id

@@ -1,4 +1,4 @@
-"""Our own OpenAPI document: fresh, valid as 3.0, and telling of every route."""
+"""Our own OpenAPI document is up to date, valid OpenAPI 3.0, and describes every route."""
 
 import json
 from pathlib import Path

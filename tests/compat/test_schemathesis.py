@@ -1,4 +1,4 @@
-"""schemathesis reads our own OpenAPI document and tries to break what it promises."""
+"""schemathesis tests the API against its own OpenAPI document."""
 
 import secrets
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ CONFORMANCE = [
 
 @dataclass(frozen=True)
 class Known:
-    """Somebody with a key, and the ids of things that are theirs: schemathesis would hardly guess one."""
+    """A user with a key and the ids of the user's objects, which schemathesis could not guess."""
 
     headers: dict[str, str]
     ids: dict[str, Any]
@@ -45,7 +45,7 @@ class Known:
 
 @pytest.fixture(scope="session")
 def rights_setup(_api_server: ServerThread) -> Known:
-    """For all operations that only look."""
+    """Used for all read-only operations."""
     return _known(_api_server)
 
 
@@ -59,37 +59,37 @@ def known(request: pytest.FixtureRequest, api_server: ServerThread) -> Known:
 
 @pytest.fixture(scope="session")
 def session() -> Iterator[requests.Session]:
-    """Connections are kept, and the variables of this machine's proxies are not read for each request."""
+    """Reuses connections and does not read the proxy variables for each request."""
     with requests.Session() as opened:
         opened.trust_env = False
         yield opened
 
 
-def _known(front: ServerThread) -> Known:
-    """In an account of its own, whose key has an id that no test will guess and revoke."""
-    assert front.services is not None
-    account = front.run_coroutine(add_account(front.services))
-    token = front.run_coroutine(add_key(front.services, account, id=secrets.randbits(60)))
+def _known(app: ServerThread) -> Known:
+    """Uses a separate account, so that no test can guess and revoke its key."""
+    assert app.services is not None
+    account = app.run_coroutine(add_account(app.services))
+    token = app.run_coroutine(add_key(app.services, account, id=secrets.randbits(60)))
     headers = {"Authorization": f"Bearer {token}"}
-    # Nobody shows a certificate here, and reading those of the world takes longer than all requests.
-    with httpx2.Client(base_url=f"{front.url}/api/v2", headers=headers, verify=False) as client:
-        made = client.post("/projects", json={"project": {"name": "found"}}).json()
+    # No TLS is used here, and loading the system's certificates takes longer than all requests.
+    with httpx2.Client(base_url=f"{app.url}/api/v2", headers=headers, verify=False) as client:
+        created = client.post("/projects", json={"project": {"name": "found"}}).json()
         key = client.post("/api_keys", json={"key_name": "found"}).json()
         team = client.post("/bough/organizations", json={"name": "found"}).json()["id"]
         (admin,) = client.get(f"/organizations/{team}/members").json()["members"]
-        asked = {"invitations": [{"email": "found@example.com", "role": "viewer"}]}
-        (invitation,) = client.post(f"/organizations/{team}/invitations", json=asked).json()["invitations"]
-        project_id = made["project"]["id"]
-        front.run_coroutine(finish_operations(front.services, project_id))
+        requested = {"invitations": [{"email": "found@example.com", "role": "viewer"}]}
+        (invitation,) = client.post(f"/organizations/{team}/invitations", json=requested).json()["invitations"]
+        project_id = created["project"]["id"]
+        app.run_coroutine(finish_operations(app.services, project_id))
         granted = client.post(f"/projects/{project_id}/permissions", json={"email": "found@example.com"}).json()
         offer = client.post(f"/projects/{project_id}/transfer_requests").json()
-        snapshot = client.post(f"/projects/{project_id}/branches/{made['branch']['id']}/snapshot").json()["snapshot"]
-        front.run_coroutine(finish_operations(front.services, project_id))
+        snapshot = client.post(f"/projects/{project_id}/branches/{created['branch']['id']}/snapshot").json()["snapshot"]
+        app.run_coroutine(finish_operations(app.services, project_id))
     ids = {
         "project_id": project_id,
-        "endpoint_id": made["endpoints"][0]["id"],
-        "operation_id": made["operations"][0]["id"],
-        "branch_id": made["branch"]["id"],
+        "endpoint_id": created["endpoints"][0]["id"],
+        "operation_id": created["operations"][0]["id"],
+        "branch_id": created["branch"]["id"],
         "role_name": "neondb_owner",
         "database_name": "neondb",
         "key_id": key["id"],
@@ -111,11 +111,11 @@ def _has_bad_path(case: schemathesis.Case[Any]) -> bool:
 
 
 @openapi_schema.parametrize()
-@settings(deadline=None, suppress_health_check=list(HealthCheck))  # the platform is shared, and may be slow
+@settings(deadline=None, suppress_health_check=list(HealthCheck))  # the platform is shared and may be slow
 def test_no_answer_is_a_500_or_outside_its_schema(
     case: schemathesis.Case[Any], api_server: ServerThread, session: requests.Session, known: Known, is_long_run: bool
 ) -> None:
-    """What is at the edge of its schema goes, every day, only to where it is read: to things that are there."""
+    """Schema edge cases go only to existing objects in the everyday tier."""
     ask = partial(case.call_and_validate, base_url=api_server.url, session=session, headers=known.headers)
     ids = {name: known.ids[name] for name in case.path_parameters.keys() & known.ids.keys()}
     bad_path, is_edge = _has_bad_path(case), case.meta is not None and case.meta.phase.name is TestPhase.COVERAGE

@@ -1,4 +1,4 @@
-"""What branches store and projects transfer: the rows, on both back ends."""
+"""Storage of branches and transfer of projects: the rows, in both back ends."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -41,7 +41,7 @@ async def test_a_branch_without_room_is_found_with_its_terms_and_its_writer(stor
         writer_id=None,
     )
     async with store.transaction() as rows:
-        assert await rows.allowances.list_full() == [expected], "it does not run"
+        assert await rows.allowances.list_full() == [expected], "it is not running"
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE))
         replica = make_endpoint(branch, type=EndpointType.READ_ONLY, state=EndpointState.ACTIVE)
         await rows.endpoints.add(replica)
@@ -99,8 +99,8 @@ async def test_a_project_transferred_what_all_its_endpoints_did_since_it_was_mad
         assert await rows.allowances.get_transfer(ProjectId.new()) is None
         both = await rows.allowances.list_transfers([project.id, other.id, ProjectId.new()])
     assert found is not None
-    assert (found.moved, found.period, found.created_at) == (2**41 + 5, None, project.created_at)
-    assert {each.project_id: each.moved for each in both} == {project.id: 2**41 + 5, other.id: 0}
+    assert (found.transferred_bytes, found.period, found.created_at) == (2**41 + 5, None, project.created_at)
+    assert {each.project_id: each.transferred_bytes for each in both} == {project.id: 2**41 + 5, other.id: 0}
 
 
 async def test_a_period_is_kept_begun_anew_and_found_when_it_is_over(store: Store) -> None:
@@ -125,7 +125,7 @@ async def test_a_period_is_kept_begun_anew_and_found_when_it_is_over(store: Stor
     assert terms.project_id == project.id
     async with store.transaction() as rows:
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE, pending_state=EndpointState.IDLE))
-        assert await rows.allowances.list_running_over_limit() == [], "it goes to sleep already"
+        assert await rows.allowances.list_running_over_limit() == [], "it is being suspended already"
         await start_transfer_period(rows, project.id, NOON + MINUTE)
         assert await rows.allowances.list_over_transfer_limit() == []
         found = await rows.allowances.get_transfer(project.id)

@@ -1,4 +1,4 @@
-"""How branches end, as rows: what goes with one, what another still needs, what is due. On both back ends."""
+"""Deleted branches: rows that are deleted, rows that other branches still need, and due work, in both back ends."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -19,9 +19,9 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 async def a_child(store: Store, parent: Branch, name: str, **fields: Any) -> Branch:
-    given = {"is_default": False, "name": name, "parent_id": parent.id, "state": BranchState.READY, **fields}
+    values = {"is_default": False, "name": name, "parent_id": parent.id, "state": BranchState.READY, **fields}
     project = make_project(id=parent.project_id)
-    return await add_branch(store, make_branch(project, **given))
+    return await add_branch(store, make_branch(project, **values))
 
 
 async def root_of(store: Store, **fields: Any) -> tuple[Project, Branch]:
@@ -31,7 +31,7 @@ async def root_of(store: Store, **fields: Any) -> tuple[Project, Branch]:
 
 
 async def retired(store: Store, branch: Branch, **fields: Any) -> VolumeId:
-    """A volume that the branch had before, as a restore leaves it."""
+    """Adds a volume that the branch had before a restore."""
     volume = Volume(id=VolumeId.new(), project_id=branch.project_id, created_at=NOON, retired_at=NOON)
     async with store.transaction() as rows:
         await rows.lineages.add_volume(volume)
@@ -52,7 +52,7 @@ async def test_what_is_cleared_of_a_deleted_branch_leaves_its_row_and_its_volume
         assert await rows.branches.get(project.id, child.id) == child
         assert await rows.lineages.list_ranges(child.id) == []
         assert await rows.lineages.get_by_volume(child.volume_id) is None
-        assert child.volume_id in await rows.lineages.list_volume_ids(project.id), "the branch's row names it"
+        assert child.volume_id in await rows.lineages.list_volume_ids(project.id), "the row of the branch refers to it"
         assert await lineage_ids(rows, root) == [root.volume_id]
 
 
@@ -79,7 +79,7 @@ async def test_a_lineage_goes_with_the_last_branch_that_was_it(store: Store) -> 
 
 
 async def test_a_retired_volume_is_not_lost_sight_of_when_its_branch_is_cleared(store: Store) -> None:
-    """Somebody else stands on it: its row and its lineage's are there for the task that removes it one day."""
+    """Another volume depends on it, so its row and its lineage's row stay for the task that removes it later."""
     project, root = await root_of(store)
     child = await a_child(store, root, "child", deleted_at=NOON)
     async with store.transaction() as rows:
@@ -92,7 +92,7 @@ async def test_a_retired_volume_is_not_lost_sight_of_when_its_branch_is_cleared(
         await rows.lineages.remove_volume(child.volume_id)
     async with store.read() as rows:
         assert await rows.lineages.list_retired_volumes() == []
-        assert await rows.branches.get(project.id, child.id) == child, "it is still listed among those that were"
+        assert await rows.branches.get(project.id, child.id) == child, "it is still listed as a deleted branch"
 
 
 async def test_what_is_kept_can_be_found_after_its_branch_is_forgotten(store: Store) -> None:
@@ -129,7 +129,7 @@ async def test_volumes_of_replicas_and_snapshots_are_a_projects_too_and_go_with_
     async with store.transaction() as rows:
         assert set(await rows.lineages.list_volume_ids(project.id)) == {root.volume_id, replica.volume_id, copy}
         await rows.lineages.remove_volumes([root.volume_id, copy])
-        assert copy in await rows.lineages.list_volume_ids(project.id), "a snapshot has it"
+        assert copy in await rows.lineages.list_volume_ids(project.id), "a snapshot uses it"
         await rows.branches.delete(root.id)
         assert await rows.lineages.list_volume_ids(project.id) == [copy]
         await rows.projects.purge(project.id, NOON)
@@ -141,18 +141,18 @@ async def test_volumes_of_replicas_and_snapshots_are_a_projects_too_and_go_with_
 async def test_a_branch_is_due_when_its_time_is_over_and_it_was_not_begun(store: Store) -> None:
     _, root = await root_of(store)
     times = {"early": NOON, "late": NOON + HOUR, "never": None}
-    made = {
+    created = {
         name: await a_child(store, root, name, deleted_at=NOON - DAY, recoverable_until=until)
         for name, until in times.items()
     }
     async with store.read() as rows:
         assert await rows.branches.list_past_recovery(NOON - HOUR, 10) == []
-        assert await rows.branches.list_past_recovery(NOON, 10) == [made["early"]]
-        assert await rows.branches.list_past_recovery(NOON + DAY, 10) == [made["early"], made["late"]]
-        assert await rows.branches.list_past_recovery(NOON + DAY, 1) == [made["early"]]
+        assert await rows.branches.list_past_recovery(NOON, 10) == [created["early"]]
+        assert await rows.branches.list_past_recovery(NOON + DAY, 10) == [created["early"], created["late"]]
+        assert await rows.branches.list_past_recovery(NOON + DAY, 1) == [created["early"]]
     async with store.transaction() as rows:
-        await rows.branches.end_recovery(made["early"].id)
-        assert await rows.branches.list_past_recovery(NOON + DAY, 10) == [made["late"]]
+        await rows.branches.end_recovery(created["early"].id)
+        assert await rows.branches.list_past_recovery(NOON + DAY, 10) == [created["late"]]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Branches as they are listed: orders, pages, searches and what was used, on both back ends."""
+"""Lists of branches: orders, pages, searches and usage, in both back ends."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +12,7 @@ from bough.domain.project import Project
 from bough.domain.usage import EndpointTraffic
 from bough.ids import BranchId, ProjectId
 from bough.store.branch_pages import BranchSortOrder, BranchUsage, BranchWithUsage, SortBy
-from bough.store.order import SortPosition
+from bough.store.paging import SortPosition
 from bough.store.queries import Duplicate
 from bough.store.store import Store
 from support.stores import NOON, add_project, make_branch, make_endpoint, make_project
@@ -23,16 +23,18 @@ ORDERS = [BranchSortOrder(by=by, is_descending=falls) for by, falls in product(g
 
 
 async def _fan(store: Store, *names: str, **changes: Any) -> tuple[Project, list[Branch]]:
-    """A project, its root and children of these names, each a minute younger and changed a minute earlier."""
+    """Creates a project with a root and children of these names, each created a minute later and changed a minute
+    earlier than the one before.
+    """
     project = make_project()
     root, _ = await add_project(store, project)
-    made = [root]
+    created = [root]
     for number, name in enumerate(names, 1):
         moments = {"created_at": NOON + number * MINUTE, "updated_at": NOON - number * MINUTE}
         fields = {"parent_id": root.id, "is_default": False, "name": name, **moments, **changes}
-        made.append(make_branch(project, **fields))
-        await _plant(store, made[-1])
-    return project, made
+        created.append(make_branch(project, **fields))
+        await _plant(store, created[-1])
+    return project, created
 
 
 async def _plant(store: Store, branch: Branch) -> None:
@@ -63,7 +65,7 @@ async def _names(store: Store, project: Project, **query: Any) -> list[str]:
 
 
 async def _paged(store: Store, project: Project, order: BranchSortOrder, limit: int, **query: Any) -> list[BranchId]:
-    """Every page after another, the last of which says that it is."""
+    """Reads all pages and checks that the last one has no next position."""
     ids: list[BranchId] = []
     after = None
     while True:
@@ -75,25 +77,25 @@ async def _paged(store: Store, project: Project, order: BranchSortOrder, limit: 
 
 
 async def test_pages_hold_every_branch_once_and_in_order(store: Store) -> None:
-    project, made = await _fan(store, "b", "a", "c")
+    project, created = await _fan(store, "b", "a", "c")
     await _fan(store, "of another project")
     for order, limit in product(ORDERS, (1, 2, 4, 5)):
-        expected = sorted(made, key=lambda branch: getattr(branch, order.by), reverse=order.is_descending)
+        expected = sorted(created, key=lambda branch: getattr(branch, order.by), reverse=order.is_descending)
         assert await _paged(store, project, order, limit) == [branch.id for branch in expected], f"{order}, {limit}"
 
 
 async def test_rows_that_are_equal_in_their_order_are_told_apart(store: Store) -> None:
-    project, made = await _fan(store, "b", "a", "c", "d", created_at=NOON, updated_at=NOON)
+    project, created = await _fan(store, "b", "a", "c", "d", created_at=NOON, updated_at=NOON)
     for order in ORDERS:
-        assert sorted(await _paged(store, project, order, 2)) == sorted(branch.id for branch in made), order
+        assert sorted(await _paged(store, project, order, 2)) == sorted(branch.id for branch in created), order
 
 
 async def test_names_in_any_script_are_paged_without_a_loss(store: Store) -> None:
     names = ["a", "B", "b", "Ä", "ä", "_", "-", "a b", "a-b", "日本", "🌿", "'", "\\", "%", "z\n"]
-    project, made = await _fan(store, *names)
+    project, created = await _fan(store, *names)
     for order in (BranchSortOrder(by="name", is_descending=True), BranchSortOrder(by="name", is_descending=False)):
         paged = await _paged(store, project, order, 3)
-        assert sorted(paged) == sorted(branch.id for branch in made)
+        assert sorted(paged) == sorted(branch.id for branch in created)
         whole, _ = await _page(store, project.id, order)
         assert [seen.branch.id for seen in whole] == paged
 
@@ -126,25 +128,25 @@ async def test_a_search_reads_nothing_into_its_words(store: Store) -> None:
 
 
 async def test_a_search_finds_ids_and_the_new_name_of_a_branch(store: Store) -> None:
-    project, made = await _fan(store, "öld")
-    assert await _names(store, project, search=made[1].id.upper()) == ["öld"]
+    project, created = await _fan(store, "öld")
+    assert await _names(store, project, search=created[1].id.upper()) == ["öld"]
     async with store.transaction() as rows:
-        await rows.branches.save(replace(made[1], name="nëw"))
+        await rows.branches.save(replace(created[1], name="nëw"))
     assert await _names(store, project, search="öld") == []
     assert await _names(store, project, search="NËW") == ["nëw"]
 
 
 async def test_deleted_ones_are_listed_on_request_and_never_counted(store: Store) -> None:
-    project, (root, kept, gone) = await _fan(store, "kept", "gone")
+    project, (root, kept, deleted) = await _fan(store, "kept", "gone")
     async with store.transaction() as rows:
-        await rows.branches.save(replace(gone, deleted_at=NOON))
+        await rows.branches.save(replace(deleted, deleted_at=NOON))
     assert await _names(store, project) == ["kept", "main"]
     assert await _names(store, project, deleted_too=True) == ["gone", "kept", "main"]
     paged = await _paged(store, project, NEWEST, 1, deleted_too=True)
-    assert paged == [gone.id, kept.id, root.id]
+    assert paged == [deleted.id, kept.id, root.id]
     async with store.read() as rows:
         assert await rows.branch_pages.count(project.id, "") == 2
-        seen = await rows.branch_pages.get(project.id, gone.id)
+        seen = await rows.branch_pages.get(project.id, deleted.id)
     assert seen is not None
     assert seen.branch.deleted_at == NOON
 
@@ -186,11 +188,11 @@ async def test_one_that_nobody_used_has_used_nothing(store: Store) -> None:
 
 
 async def test_a_name_is_free_when_its_branch_is_gone(store: Store) -> None:
-    project, (root, gone) = await _fan(store, "dev")
+    project, (root, deleted) = await _fan(store, "dev")
     again = make_branch(project, parent_id=root.id, is_default=False, name="dev")
     with pytest.raises(Duplicate):
         await _plant(store, again)
     async with store.transaction() as rows:
-        await rows.branches.save(replace(gone, deleted_at=NOON))
+        await rows.branches.save(replace(deleted, deleted_at=NOON))
     await _plant(store, again)
     assert await _names(store, project, deleted_too=True, search="dev") == ["dev", "dev"]

@@ -1,4 +1,4 @@
-"""Which endpoints run, change, or failed to start: the rows behind the figures, on both back ends."""
+"""Endpoints that run, are in transition, or failed to start: the rows, in both back ends."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Lineages whose history is kept, and what storage comes to: the rows, on both back ends."""
+"""Lineages with a history, and the storage of projects: the rows, in both back ends."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ async def lineage_of(rows: Rows, branch: Branch) -> LineageId:
 
 
 async def seen_storage(store: Store, project_id: ProjectId) -> tuple[int | None, int]:
-    """What a project's storage comes to, and what it wrote."""
+    """The storage of a project, and the bytes that it wrote."""
     async with store.read() as rows:
         seen = await rows.projects.get_with_usage(project_id)
     assert seen is not None
@@ -30,7 +30,7 @@ async def seen_storage(store: Store, project_id: ProjectId) -> tuple[int | None,
 async def test_lineages_that_are_looked_after(store: Store) -> None:
     running, endpoint = await add_project(store, make_project(1), state=BranchState.READY, wal_position=2**40)
     asleep, _ = await add_project(store, make_project(2), state=BranchState.READY)
-    await add_project(store, make_project(3))  # still being made
+    await add_project(store, make_project(3))  # still being created
     archived, _ = await add_project(store, make_project(4), state=BranchState.ARCHIVED)
     await add_project(store, make_project(5, deleted_at=NOON, recoverable_until=NOON + HOUR), state=BranchState.READY)
     deleted, _ = await add_project(
@@ -119,8 +119,8 @@ async def test_storage_is_what_roots_hold_children_wrote_and_history_and_snapsho
             await rows.histories.save_extent(
                 await lineage_of(rows, branch), began_at=None, began_lsn=None, history_bytes=size
             )
-        taken: tuple[tuple[int | None, datetime | None], ...] = ((13, None), (None, None), (10**6, NOON))
-        for number, (own_bytes, gone) in enumerate(taken):
+        snapshots_taken: tuple[tuple[int | None, datetime | None], ...] = ((13, None), (None, None), (10**6, NOON))
+        for number, (own_bytes, gone) in enumerate(snapshots_taken):
             volume = VolumeId.new()
             await rows.lineages.add_volume(Volume(id=volume, project_id=project.id, created_at=NOON))
             await rows.snapshots.add(

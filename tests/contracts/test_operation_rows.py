@@ -1,4 +1,4 @@
-"""The queue's rows on both back ends: leases, fences, order."""
+"""The rows of the operation queue in both back ends: leases, fences, order."""
 
 import asyncio
 from dataclasses import replace
@@ -24,9 +24,9 @@ async def _add(store: Store, *operations: Operation) -> None:
 
 @pytest.fixture
 async def project(store: Store) -> Project:
-    made = make_project()
-    await add_project(store, made)
-    return made
+    created = make_project()
+    await add_project(store, created)
+    return created
 
 
 async def test_an_operation_is_read_back_whole(store: Store, project: Project) -> None:
@@ -41,8 +41,8 @@ async def test_only_what_is_due_unheld_and_unblocked_is_next(store: Store, proje
     first = make_operation(project.id)
     behind = make_operation(project.id, after=first.id, due_at=NOON - timedelta(hours=1))
     future = make_operation(project.id, due_at=LATER)
-    held = make_operation(project.id, lease_until=LATER, due_at=NOON - timedelta(hours=1))
-    await _add(store, first, behind, future, held)
+    leased = make_operation(project.id, lease_until=LATER, due_at=NOON - timedelta(hours=1))
+    await _add(store, first, behind, future, leased)
     async with store.read() as rows:
         found = await rows.operations.get_next_due(NOON)
     assert found is not None
@@ -100,18 +100,18 @@ async def test_two_runners_never_take_the_same_operation(store: Store, project: 
     await _add(store, *(make_operation(project.id) for _ in range(10)))
 
     async def take_all() -> list[OperationId]:
-        taken: list[OperationId] = []
+        leased_ids: list[OperationId] = []
         for _ in range(20):
             async with store.transaction() as rows:
                 found = await rows.operations.get_next_due(NOON)
                 if found is not None:
                     await rows.operations.lease(found, LATER, NOON)
-                    taken.append(found.id)
+                    leased_ids.append(found.id)
             await asyncio.sleep(0)
-        return taken
+        return leased_ids
 
-    taken = await asyncio.gather(*(take_all() for _ in range(3)))
-    everything = [operation_id for part in taken for operation_id in part]
+    leased_ids = await asyncio.gather(*(take_all() for _ in range(3)))
+    everything = [operation_id for part in leased_ids for operation_id in part]
     assert len(everything) == len(set(everything)) == 10
 
 

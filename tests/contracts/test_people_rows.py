@@ -1,4 +1,4 @@
-"""Rows of people: accounts, organizations, members, invitations, sessions, links and mails."""
+"""Rows of users, organizations, members, invitations, sessions, links and mail messages."""
 
 import asyncio
 from dataclasses import replace
@@ -15,7 +15,7 @@ from bough.domain.session import Session
 from bough.domain.user import OPERATOR, User
 from bough.ids import InvitationId, MemberId, OrganizationId, UserId
 from bough.store.members import MemberAndUser, MemberSortOrder, SortBy
-from bough.store.order import SortPosition
+from bough.store.paging import SortPosition
 from bough.store.queries import Duplicate
 from bough.store.store import Store
 from support.stores import NOON, ORGANIZATION
@@ -60,7 +60,7 @@ def a_session(digest: str, user_id: UserId = OPERATOR, **changes: Any) -> Sessio
 
 
 async def _team(store: Store, *emails: str) -> tuple[Organization, list[MemberAndUser]]:
-    """An organization whose members joined in pairs."""
+    """Creates an organization whose members joined in pairs."""
     team, seen = an_organization(), []
     async with store.transaction() as rows:
         await rows.organizations.add(team)
@@ -132,7 +132,7 @@ async def test_a_lock_on_an_organization_lets_one_decide_at_a_time(store: Store)
             await rows.organizations.lock(team.id)
             if await rows.members.count_admins(team.id) <= 1:
                 return False
-            await asyncio.sleep(0.01)  # for the other to come meanwhile
+            await asyncio.sleep(0.01)  # lets the other task arrive
             await rows.members.set_role(member, MemberRole.VIEWER)
             return True
 
@@ -153,9 +153,9 @@ async def test_a_member_is_found_changed_and_removed(store: Store) -> None:
         assert await rows.members.get_by_user(team.id, bob.user.id) is None
         assert await rows.members.count_admins(team.id) == 0
         assert await rows.members.count_admins(ORGANIZATION) == 1
-        asked = ["eve@example.com", "bob@example.com", "ada@example.com", "nobody@example.com"]
-        assert await rows.members.list_member_emails(team.id, asked) == ["ada@example.com", "eve@example.com"]
-        assert await rows.members.list_member_emails(ORGANIZATION, asked) == []
+        requested = ["eve@example.com", "bob@example.com", "ada@example.com", "nobody@example.com"]
+        assert await rows.members.list_member_emails(team.id, requested) == ["ada@example.com", "eve@example.com"]
+        assert await rows.members.list_member_emails(ORGANIZATION, requested) == []
 
 
 async def test_nobody_is_a_member_twice(store: Store) -> None:
@@ -307,14 +307,14 @@ async def test_mails_wait_in_their_order_until_they_are_due(store: Store) -> Non
         await rows.mail_messages.add(None, "to nobody", "sealed 2", NOON)
         await rows.mail_messages.add("bob@example.com", "later", "sealed 3", SOON)
     async with store.read() as rows:
-        first, nobody = await rows.mail_messages.list_due(NOON, 10)
+        first, anonymous = await rows.mail_messages.list_due(NOON, 10)
         assert (first.recipient, first.subject, first.sealed_text) == ("ada@example.com", "first", "sealed 1")
         assert (first.tries, first.created_at, first.due_at) == (0, NOON, NOON)
-        assert (nobody.recipient, nobody.subject) == (None, "to nobody")
+        assert (anonymous.recipient, anonymous.subject) == (None, "to nobody")
         assert await rows.mail_messages.list_due(LATER, 1) == [first]
     async with store.transaction() as rows:
         await rows.mail_messages.postpone(first, LATER)
-        await rows.mail_messages.remove(nobody.id)
+        await rows.mail_messages.remove(anonymous.id)
     async with store.read() as rows:
         assert [each.subject for each in await rows.mail_messages.list_due(SOON, 10)] == ["later"]
         _, again = await rows.mail_messages.list_due(LATER, 10)

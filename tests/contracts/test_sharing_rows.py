@@ -1,4 +1,4 @@
-"""Keys of organizations, what people have on single projects, offers of projects and the audit: on every back end."""
+"""Organization keys, access to single projects, transfer requests and the audit log, in both back ends."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -29,15 +29,15 @@ OTHER = OrganizationId("org-other")
 
 @pytest.fixture
 async def project(store: Store) -> Project:
-    made = make_project()
+    created = make_project()
     async with store.transaction() as rows:
-        await rows.projects.add(made)
+        await rows.projects.add(created)
         await rows.organizations.add(
             Organization(
                 id=OTHER, name="other", handle=OTHER, plan="free", personal_for=None, created_at=NOON, updated_at=NOON
             )
         )
-    return made
+    return created
 
 
 async def _person(rows: Rows) -> UserId:
@@ -48,8 +48,10 @@ async def _person(rows: Rows) -> UserId:
 
 
 def _permission(project: Project, **changes: Any) -> Permission:
-    made = Permission(id=PermissionId.new(), project_id=project.id, email=EMAIL, granted_by=OPERATOR, granted_at=NOON)
-    return replace(made, **changes)
+    created = Permission(
+        id=PermissionId.new(), project_id=project.id, email=EMAIL, granted_by=OPERATOR, granted_at=NOON
+    )
+    return replace(created, **changes)
 
 
 async def _key(rows: Rows, name: str, project_id: ProjectId | None = None) -> ApiKey:
@@ -156,15 +158,15 @@ async def test_keys_of_an_organization_are_found_while_they_live(store: Store, p
 
 
 async def test_projects_are_named_while_they_live_and_their_branches_counted(store: Store, project: Project) -> None:
-    bushy, gone = make_project(1), make_project(2, deleted_at=NOON, recoverable_until=LATER)
+    bushy, deleted = make_project(1), make_project(2, deleted_at=NOON, recoverable_until=LATER)
     await add_project(store, bushy)
     async with store.transaction() as rows:
-        await rows.projects.add(gone)
+        await rows.projects.add(deleted)
         for name, deleted_at in (("next", None), ("old", NOON)):
             branch = make_branch(bushy, name=name, is_default=False, deleted_at=deleted_at)
             await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=bushy.id, created_at=NOON))
             await rows.branches.add(branch)
-    wanted = [project.id, bushy.id, gone.id, ProjectId("no-such-project")]
+    wanted = [project.id, bushy.id, deleted.id, ProjectId("no-such-project")]
     async with store.read() as rows:
         assert {each.id for each in await rows.projects.list_by_ids(wanted)} == {project.id, bushy.id}
         assert await rows.projects.max_branch_count(wanted) == 2

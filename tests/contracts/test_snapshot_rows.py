@@ -1,4 +1,4 @@
-"""Snapshots and their schedules: the rows, on both back ends."""
+"""Snapshots and their schedules: the rows, in both back ends."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -18,7 +18,7 @@ MINUTE = timedelta(minutes=1)
 
 
 async def _add(rows: Rows, branch: Branch, name: str, **changes: Any) -> Snapshot:
-    made = Snapshot(
+    created = Snapshot(
         id=SnapshotId.new(),
         project_id=branch.project_id,
         branch_id=branch.id,
@@ -30,9 +30,9 @@ async def _add(rows: Rows, branch: Branch, name: str, **changes: Any) -> Snapsho
         updated_at=NOON,
         **changes,
     )
-    await rows.lineages.add_volume(Volume(id=made.volume_id, project_id=made.project_id, created_at=NOON))
-    await rows.snapshots.add(made)
-    return made
+    await rows.lineages.add_volume(Volume(id=created.volume_id, project_id=created.project_id, created_at=NOON))
+    await rows.snapshots.add(created)
+    return created
 
 
 async def test_a_snapshot_is_found_until_it_is_deleted(store: Store) -> None:
@@ -45,7 +45,7 @@ async def test_a_snapshot_is_found_until_it_is_deleted(store: Store) -> None:
         await _add(rows, other, "second")
     async with store.read() as rows:
         found = await rows.snapshots.list_in_project(branch.project_id)
-        assert [each.name for each in found] == ["second", "ünïcode \u2603"], "the newest first"
+        assert [each.name for each in found] == ["second", "ünïcode \u2603"], "the newest comes first"
         assert found[0] == second
         assert await rows.snapshots.get(branch.project_id, second.id) == second
         assert await rows.snapshots.get(other.project_id, second.id) is None
@@ -66,11 +66,11 @@ async def test_a_snapshot_is_found_until_it_is_deleted(store: Store) -> None:
 async def test_its_volume_is_told_with_its_name(store: Store) -> None:
     branch, _ = await add_project(store, make_project(name="orchard"))
     async with store.transaction() as rows:
-        made = await _add(rows, branch, "kept")
+        created = await _add(rows, branch, "kept")
         orphan = await _add(rows, branch, "orphan")
         await rows.snapshots.save(replace(orphan, branch_id=BranchId("br-gone")))
         uses = {use.volume_id: use for use in await rows.volume_uses.list_all()}
-    assert (uses[made.volume_id].snapshot_name, uses[made.volume_id].branch_name) == ("kept", branch.name)
+    assert (uses[created.volume_id].snapshot_name, uses[created.volume_id].branch_name) == ("kept", branch.name)
     assert (uses[orphan.volume_id].branch_name, uses[orphan.volume_id].project_name) == ("br-gone", "orchard")
     assert uses[branch.volume_id].snapshot_name is None
 

@@ -1,4 +1,4 @@
-"""What every back end of the store must do, whichever it is."""
+"""What every back end of the store must do."""
 
 import asyncio
 from dataclasses import replace
@@ -107,7 +107,7 @@ async def test_a_transaction_that_is_cancelled_is_whole_or_not_there(store: Stor
     adding.cancel()
     await asyncio.gather(adding, return_exceptions=True)
     async with store.transaction() as rows:
-        await rows.projects.add(make_project(2))  # the next one is not in the way of what was cut
+        await rows.projects.add(make_project(2))  # the interrupted transaction does not block the next one
     async with store.read() as rows:
         there = [await rows.projects.get(project.id) is not None for project in projects]
     assert there in ([True, True], [False, False])
@@ -140,9 +140,9 @@ async def test_pages_neither_skip_nor_repeat_while_rows_come_and_go(store: Store
     async with store.read() as rows:
         first = await rows.projects.page({ORGANIZATION: None}, search="", limit=3, after=None)
     async with store.transaction() as rows:
-        await rows.projects.add(make_project(99))  # newer than everything shown
-        gone = replace(projects[4], deleted_at=NOON, recoverable_until=NOON)
-        await rows.projects.save(gone)  # the last one shown
+        await rows.projects.add(make_project(99))  # newer than everything on the first page
+        deleted = replace(projects[4], deleted_at=NOON, recoverable_until=NOON)
+        await rows.projects.save(deleted)  # the last one on the first page
     async with store.read() as rows:
         second = await rows.projects.page({ORGANIZATION: None}, search="", limit=3, after=first.next)
         third = await rows.projects.page({ORGANIZATION: None}, search="", limit=3, after=second.next)

@@ -1,4 +1,4 @@
-"""A branch that gets another volume: the rows before and after, on both back ends."""
+"""Replacing the volume of a branch: the rows before and after, in both back ends."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ INSIDE = BranchContents(
 
 
 async def _made(store: Store, branch: Branch, preserved: Branch | None) -> None:
-    """What a restore has written before it switches."""
+    """Writes what a restore has written before the switch."""
     async with store.transaction() as rows:
         await rows.lineages.set_history_start(branch.volume_id, NOON, "0/100")
         if preserved is not None:
@@ -52,7 +52,7 @@ def _role(branch_id: BranchId, name: str, sealed: str | None) -> Role:
 
 async def _switched(store: Store, branch: Branch, source: Branch, preserved: Branch | None = None) -> Branch:
     await _made(store, branch, preserved)
-    wish = VolumeSwitch(
+    requested = VolumeSwitch(
         branch_id=branch.id,
         source_id=source.id,
         source_volume_id=source.volume_id,
@@ -64,7 +64,7 @@ async def _switched(store: Store, branch: Branch, source: Branch, preserved: Bra
         preserved_id=preserved.id if preserved else None,
     )
     async with store.transaction() as rows:
-        await volume_switch.switch_volume(rows, branch, wish)
+        await volume_switch.switch_volume(rows, branch, requested)
     async with store.read() as rows:
         found = await rows.branches.get(branch.project_id, branch.id)
     assert found is not None
@@ -72,7 +72,7 @@ async def _switched(store: Store, branch: Branch, source: Branch, preserved: Bra
 
 
 async def _history(rows: Rows, branch_id: BranchId) -> list[tuple[VolumeId, str | None]]:
-    """Which volumes the branch was, and where each ended."""
+    """Returns the volumes of the branch's history, and the end of each."""
     return [
         (past.lineage.volume_id, past.branch_lineage.until_lsn) for past in await rows.lineages.list_ranges(branch_id)
     ]

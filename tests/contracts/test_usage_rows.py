@@ -1,4 +1,4 @@
-"""Usage, gateway workers, urgent operations and roles that follow: the rows, on both back ends."""
+"""Usage, gateway workers, urgent operations and applied roles: the rows, in both back ends."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -106,7 +106,7 @@ async def test_time_is_counted_from_the_start_to_the_stop(store: Store) -> None:
 
 
 async def cpu(store: Store, endpoint: Endpoint) -> tuple[float, float]:
-    """Of all runs, and of the last."""
+    """Returns the CPU time of all runs and of the last run."""
     async with store.read() as rows:
         found = await rows.usage.get(endpoint.id)
     assert found is not None
@@ -132,7 +132,7 @@ async def test_another_run_adds_all_that_it_took(store: Store) -> None:
         await rows.usage.add_cpu(endpoint.id, NOON + timedelta(microseconds=1), 1.5)
         await rows.usage.add_cpu(endpoint.id, NOON + timedelta(microseconds=1), 2.0)
     assert await cpu(store, endpoint) == (6.0, 2.0)
-    async with store.transaction() as rows:  # the clock was set back meanwhile
+    async with store.transaction() as rows:  # the clock was set back
         await rows.usage.add_cpu(endpoint.id, NOON - MINUTE, 0.5)
     assert await cpu(store, endpoint) == (6.5, 0.5)
 
@@ -151,7 +151,7 @@ async def test_an_earlier_measure_of_a_run_changes_nothing(store: Store) -> None
 async def test_what_was_written_is_how_far_the_wal_came(store: Store) -> None:
     branch, _ = await add_project(store, make_project())
     written = []
-    for position in (2**40, 2**40 + 5, 2**40 + 5, 7, 10):  # the fourth: a restore has set it back
+    for position in (2**40, 2**40 + 5, 2**40 + 5, 7, 10):  # the fourth is lower, as after a restore
         async with store.transaction() as rows:
             await rows.branches.record_wal_position(branch.id, position)
         async with store.read() as rows:
@@ -174,14 +174,14 @@ async def test_a_branch_that_begins_with_its_parents_wal_has_written_what_follow
 async def test_a_project_has_used_what_all_its_branches_did(store: Store) -> None:
     project = make_project()
     branch, endpoint = await add_project(store, project, wal_position=0)
-    gone = make_branch(project, name="gone", is_default=False, wal_position=0, deleted_at=NOON)
-    other = make_endpoint(gone, deleted_at=NOON)
+    deleted = make_branch(project, name="gone", is_default=False, wal_position=0, deleted_at=NOON)
+    other = make_endpoint(deleted, deleted_at=NOON)
     async with store.transaction() as rows:
-        await rows.lineages.add_volume(Volume(id=gone.volume_id, project_id=project.id, created_at=NOON))
-        await rows.branches.add(gone)
+        await rows.lineages.add_volume(Volume(id=deleted.volume_id, project_id=project.id, created_at=NOON))
+        await rows.branches.add(deleted)
         await rows.endpoints.add(other)
         await rows.branches.record_wal_position(branch.id, 2**40)
-        await rows.branches.record_wal_position(gone.id, 2**41)
+        await rows.branches.record_wal_position(deleted.id, 2**41)
         await rows.usage.add_cpu(endpoint.id, NOON, 1.75)
         await rows.usage.add_cpu(other.id, NOON, 2.5)
         seen = await rows.projects.get_with_usage(project.id)

@@ -10,7 +10,7 @@ from bough.engine.spec import build_compute_settings
 from bough.postgres import tenant_settings
 from bough.postgres.scram import scram_verifier
 from bough.postgres.tenant_settings.table import available_settings
-from postgres.test_tenant_settings import is_taken, some_text
+from postgres.test_tenant_settings import is_accepted, some_text
 from support.engine_home import DATABASE, ROLE, Compute, EngineHome, make_branch_spec
 
 IMPATIENT = {
@@ -106,7 +106,7 @@ def choose_settings(dice: random.Random) -> dict[str, str]:
     chosen = {}
     for name, setting in available_settings(17).items():
         tries = (some_text(setting.value_type, dice) for _ in range(40))
-        text = next((text for text in tries if is_taken(name, text, 17)), None)
+        text = next((text for text in tries if is_accepted(name, text, 17)), None)
         if text is not None:
             chosen[name] = text
     return chosen

@@ -1,4 +1,4 @@
-"""One platform for all tests of the instant API in this process; its operations run by themselves."""
+"""Fixtures: one platform for all tests of the instant API in this process, which runs its operations."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,19 +22,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared_platform(request: pytest.FixtureRequest) -> AsyncIterator[platform.Platform]:
     async with (
-        platform.open_platform(**await collection.create_store_settings(request)) as made,
-        made.background_runner(),
+        platform.open_platform(**await collection.create_store_settings(request)) as created,
+        created.background_runner(),
     ):
-        yield made
+        yield created
 
 
 @pytest.fixture(scope="session")
 def instant_app(shared_platform: platform.Platform) -> InstantApp:
-    """Where nobody is held up."""
+    """The instant API without rate limits."""
     return InstantApp(shared_platform)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def instant_database(instant_app: InstantApp) -> dict[str, Any]:
-    """A database for all who leave it as it was."""
+    """A database shared by tests that do not change it."""
     return await instant_app.create()

@@ -1,4 +1,4 @@
-"""The instant API over a platform, as somebody without an account meets it."""
+"""The instant API of a platform, as a client without an account uses it."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -23,7 +23,7 @@ DATABASE_PATH = "/api/v1/database"
 
 
 class EngineWithCapabilities:
-    """The engine, with other abilities."""
+    """An engine with other capabilities."""
 
     def __init__(self, engine: Engine, **changes: Any) -> None:
         self._engine = engine
@@ -37,9 +37,9 @@ class EngineWithCapabilities:
 
 
 class InstantApp:
-    """Under settings and abilities of its own."""
+    """The API with its own settings and capabilities."""
 
-    def __init__(self, platform: Platform, able: dict[str, Any] | None = None, **changes: Any) -> None:
+    def __init__(self, platform: Platform, capabilities: dict[str, Any] | None = None, **changes: Any) -> None:
         self.platform = platform
         self.settings = Settings.model_validate({**platform.settings.model_dump(), **NO_LIMITS, **changes})
         self.services = replace(
@@ -47,7 +47,7 @@ class InstantApp:
             settings=self.settings,
             rate_limiter=RateLimiter(self.settings),
             creation_limits=CreationLimits(self.settings),
-            engine=cast(Engine, EngineWithCapabilities(platform.engine, **(able or {}))),
+            engine=cast(Engine, EngineWithCapabilities(platform.engine, **(capabilities or {}))),
         )
         self.asgi_app = create_app(self.services, app.routes())
 
@@ -64,20 +64,20 @@ class InstantApp:
             return await client.get(f"{DATABASE_PATH}/{database_id}")
 
     async def create(self, **fields: Any) -> dict[str, Any]:
-        answer = await self.post(json={"ref": "tests", **fields})
-        assert answer.status_code == 201, answer.text
-        made: dict[str, Any] = answer.json()
-        return made
+        response = await self.post(json={"ref": "tests", **fields})
+        assert response.status_code == 201, response.text
+        created: dict[str, Any] = response.json()
+        return created
 
-    async def update_row(self, made: dict[str, Any], **changes: Any) -> None:
-        """Its row, as time or somebody else would."""
+    async def update_row(self, created: dict[str, Any], **changes: Any) -> None:
+        """Changes its row, to simulate time or another process."""
         async with self.platform.store.transaction() as rows:
-            found = await rows.instant_databases.get(self.services.keys.digest(InstantId(made["id"])))
+            found = await rows.instant_databases.get(self.services.keys.digest(InstantId(created["id"])))
             assert found is not None
             await rows.instant_databases.save(replace(found, **changes))
 
-    async def fetch_value(self, made: dict[str, Any], statement: str) -> Any:
-        """Asked in the database, by its compute's socket."""
-        endpoint = made["connection_string"].split("@")[1].split("-pooler")[0]
+    async def fetch_value(self, created: dict[str, Any], statement: str) -> Any:
+        """Queries the database through the socket of its compute."""
+        endpoint = created["connection_string"].split("@")[1].split("-pooler")[0]
         async with self.platform.connect(endpoint, "neondb_owner", "neondb") as session:
             return await session.fetchval(statement)

@@ -1,4 +1,4 @@
-"""What callers send who mean no good: a clear refusal, or a string that is kept as it is and does nothing."""
+"""Malicious input: the request is rejected, or the string is stored unchanged and has no effect."""
 
 import pytest
 
@@ -9,9 +9,9 @@ HARMLESS = "'; drop table projects; -- <script>alert(1)</script> ${jndi:ldap://x
 
 
 async def test_a_hostile_referrer_is_only_text(instant_app: InstantApp) -> None:
-    made = await instant_app.create(ref=HARMLESS)
+    created = await instant_app.create(ref=HARMLESS)
     async with instant_app.platform.store.read() as rows:
-        found = await rows.instant_databases.get_by_project(ProjectId(made["neon_project_id"]))
+        found = await rows.instant_databases.get_by_project(ProjectId(created["neon_project_id"]))
     assert found is not None
     assert found.ref == HARMLESS
 
@@ -26,22 +26,22 @@ async def test_a_hostile_referrer_is_only_text(instant_app: InstantApp) -> None:
     ],
 )
 async def test_a_referrer_that_cannot_be_written_down_is_refused(instant_app: InstantApp, body: bytes) -> None:
-    answer = await instant_app.post(content=body)
-    assert answer.status_code == 400
-    assert "printable" in answer.json()["message"]
+    response = await instant_app.post(content=body)
+    assert response.status_code == 400
+    assert "printable" in response.json()["message"]
 
 
 @pytest.mark.parametrize("body", [b'{"ref": "\\ud800"}', b'{"ref": "\xff"}'])
 async def test_half_a_character_is_no_json(instant_app: InstantApp, body: bytes) -> None:
-    answer = await instant_app.post(content=body)
-    assert (answer.status_code, answer.json()["message"]) == (500, "Failed to create the database.")
+    response = await instant_app.post(content=body)
+    assert (response.status_code, response.json()["message"]) == (500, "Failed to create the database.")
 
 
 async def test_a_huge_body_is_refused(instant_app: InstantApp) -> None:
-    answer = await instant_app.post(content=b'{"ref": "' + b"x" * (instant_app.settings.body_limit + 1) + b'"}')
-    assert answer.status_code == 413
-    assert "over" in answer.json()["message"]
-    assert answer.json()["request_id"]
+    response = await instant_app.post(content=b'{"ref": "' + b"x" * (instant_app.settings.body_limit + 1) + b'"}')
+    assert response.status_code == 413
+    assert "over" in response.json()["message"]
+    assert response.json()["request_id"]
 
 
 async def test_a_huge_id_is_no_id(instant_app: InstantApp) -> None:
@@ -50,9 +50,9 @@ async def test_a_huge_id_is_no_id(instant_app: InstantApp) -> None:
 
 
 async def test_parameters_that_nobody_knows_are_passed_over(instant_app: InstantApp) -> None:
-    made = await instant_app.create(storage_bytes=10**15, org_id="org-operator")
+    created = await instant_app.create(storage_bytes=10**15, org_id="org-operator")
     async with instant_app.platform.store.read() as rows:
-        project = await rows.projects.get(ProjectId(made["neon_project_id"]))
+        project = await rows.projects.get(ProjectId(created["neon_project_id"]))
     assert project is not None
     assert project.org_id == "org-unclaimed-databases"
 

@@ -1,4 +1,4 @@
-"""Who may make how many, and where none are made: each refusal says what to do, and harms nobody."""
+"""Limits of the creation of instant databases: each error message says what to do."""
 
 import asyncio
 
@@ -50,7 +50,9 @@ async def test_requests_without_an_account_are_counted_by_address(instant_app: I
 async def test_a_full_machine_refuses_new_ones_and_serves_the_others(
     instant_app: InstantApp, instant_database: dict[str, str]
 ) -> None:
-    full = InstantApp(instant_app.platform, able={"creation_blocked_reason": "The disk has less than 512 MB left."})
+    full = InstantApp(
+        instant_app.platform, capabilities={"creation_blocked_reason": "The disk has less than 512 MB left."}
+    )
     refused = await full.post(json=BODY)
     assert refused.status_code == 503
     assert refused.json()["message"] == "The disk has less than 512 MB left."
@@ -71,11 +73,11 @@ async def test_there_is_room_for_so_many_that_nobody_claimed(
 
 
 async def test_where_projects_are_not_kept_apart_strangers_get_none(instant_app: InstantApp) -> None:
-    exposed = InstantApp(instant_app.platform, able={"has_isolation": False}, listen="0.0.0.0")
+    exposed = InstantApp(instant_app.platform, capabilities={"has_isolation": False}, listen="0.0.0.0")
     refused = await exposed.post(json=BODY)
     assert refused.status_code == 403
     assert "root" in refused.json()["message"]
-    at_home = InstantApp(instant_app.platform, able={"has_isolation": False}, listen="127.0.0.1")
+    at_home = InstantApp(instant_app.platform, capabilities={"has_isolation": False}, listen="127.0.0.1")
     assert (await at_home.post(json=BODY)).status_code == 201
 
 
@@ -85,7 +87,7 @@ async def test_without_its_region_or_version_none_is_made(instant_app: InstantAp
     lacking = (
         InstantApp(instant_app.platform, regions=[elsewhere.model_dump()])
         if missing == "region"
-        else InstantApp(instant_app.platform, able={"installs": {16: "16.0"}})
+        else InstantApp(instant_app.platform, capabilities={"installs": {16: "16.0"}})
     )
     refused = await lacking.post(json=BODY)
     assert refused.status_code == 503
@@ -95,15 +97,15 @@ async def test_without_its_region_or_version_none_is_made(instant_app: InstantAp
 async def test_refusals_leave_nothing_behind(instant_app: InstantApp) -> None:
     before = await _projects(instant_app.platform)
     await InstantApp(instant_app.platform, instant_per_hour=0).post(json=BODY)
-    await InstantApp(instant_app.platform, able={"creation_blocked_reason": "Full."}).post(json=BODY)
+    await InstantApp(instant_app.platform, capabilities={"creation_blocked_reason": "Full."}).post(json=BODY)
     await instant_app.post(f"{DATABASE_PATH}/nonsense?referrer=a", json={})
     assert await _projects(instant_app.platform) == before
 
 
 async def test_those_who_come_at_once_wait_for_one_another(instant_app: InstantApp) -> None:
     narrow = InstantApp(instant_app.platform, instant_at_once=1)
-    made = await asyncio.gather(*(narrow.create() for _ in range(3)))
-    assert len({each["id"] for each in made}) == 3
+    created = await asyncio.gather(*(narrow.create() for _ in range(3)))
+    assert len({each["id"] for each in created}) == 3
 
 
 async def _projects(platform: Platform) -> int:

@@ -1,4 +1,4 @@
-"""What nobody claims in time goes, whole: data, WAL, processes and rows; what is claimed stays."""
+"""Expired databases are deleted completely: data, WAL, processes and rows. Claimed ones stay."""
 
 import asyncio
 from datetime import timedelta
@@ -17,22 +17,22 @@ from bough.store.tables import metadata
 from instant.instant_app import InstantApp
 from support.platform import Platform, open_platform
 
-LOGBOOKS = {"audit", "gateway_workers"}  # lines of these outlive what they tell of
+LOGBOOKS = {"audit", "gateway_workers"}  # rows of these tables outlive the database
 
 
 async def test_bursts_of_parallel_creations_fail_nowhere_and_their_expiry_frees_everything(is_long_run: bool) -> None:
     count = 200 if is_long_run else 8
     async with open_platform(warm_pool=2) as platform, platform.background_runner():
-        front = InstantApp(platform)
+        app = InstantApp(platform)
         await _until_pool_is_full(platform)
         before = await _everything(platform)
-        made = await asyncio.gather(*(front.create() for _ in range(count)))
+        created = await asyncio.gather(*(app.create() for _ in range(count)))
         for name in ("id", "neon_project_id", "connection_string"):
-            assert len({each[name] for each in made}) == count
-        assert await asyncio.gather(*(front.fetch_value(each, "select 1") for each in made)) == [1] * count
+            assert len({each[name] for each in created}) == count
+        assert await asyncio.gather(*(app.fetch_value(each, "select 1") for each in created)) == [1] * count
 
-        for each in made:
-            await front.update_row(each, expires_at=clock.now())
+        for each in created:
+            await app.update_row(each, expires_at=clock.now())
         while await _unclaimed(platform):
             await platform.run_tasks()
             await platform.run_operations()
@@ -41,34 +41,37 @@ async def test_bursts_of_parallel_creations_fail_nowhere_and_their_expiry_frees_
 
 
 async def test_an_expired_one_is_unknown_at_once_and_its_clients_leave(instant_app: InstantApp) -> None:
-    made = await instant_app.create()
-    endpoint = EndpointId(made["connection_string"].split("@")[1].split("-pooler")[0])
-    await instant_app.update_row(made, expires_at=clock.now())
-    told, unknown = (await instant_app.get(made["id"])), (await instant_app.get("6ba7b811-9dad-41d1-80b4-00c04fd430c8"))
-    assert told.status_code == unknown.status_code == 400
-    assert {**told.json(), "request_id": ""} == {**unknown.json(), "request_id": ""}
+    created = await instant_app.create()
+    endpoint = EndpointId(created["connection_string"].split("@")[1].split("-pooler")[0])
+    await instant_app.update_row(created, expires_at=clock.now())
+    expired, unknown = (
+        (await instant_app.get(created["id"])),
+        (await instant_app.get("6ba7b811-9dad-41d1-80b4-00c04fd430c8")),
+    )
+    assert expired.status_code == unknown.status_code == 400
+    assert {**expired.json(), "request_id": ""} == {**unknown.json(), "request_id": ""}
     await instant_app.platform.run_tasks()
     await instant_app.platform.run_operations()
     assert await instant_app.platform.engine.find_address(endpoint) is None
 
 
 async def test_a_claim_that_was_begun_in_time_holds_the_expiration_up(instant_app: InstantApp) -> None:
-    made = await instant_app.create()
+    created = await instant_app.create()
     soon = clock.now() + timedelta(minutes=15)
-    await instant_app.update_row(made, expires_at=clock.now(), claiming_by=OPERATOR, claiming_until=soon)
+    await instant_app.update_row(created, expires_at=clock.now(), claiming_by=OPERATOR, claiming_until=soon)
     await instant_app.platform.run_tasks()
-    assert (await instant_app.get(made["id"])).json()["status"] == "CLAIMING"
-    await instant_app.update_row(made, expires_at=clock.now(), claiming_by=None, claiming_until=None)
-    assert (await instant_app.get(made["id"])).status_code == 400
+    assert (await instant_app.get(created["id"])).json()["status"] == "CLAIMING"
+    await instant_app.update_row(created, expires_at=clock.now(), claiming_by=None, claiming_until=None)
+    assert (await instant_app.get(created["id"])).status_code == 400
 
 
 async def test_a_claimed_one_does_not_expire(instant_app: InstantApp) -> None:
-    made = await instant_app.create()
-    await instant_app.update_row(made, expires_at=clock.now(), claimed_by=OPERATOR, claimed_at=clock.now())
+    created = await instant_app.create()
+    await instant_app.update_row(created, expires_at=clock.now(), claimed_by=OPERATOR, claimed_at=clock.now())
     await instant_app.platform.run_tasks()
     await instant_app.platform.run_operations()
-    assert (await instant_app.get(made["id"])).json()["status"] == "CLAIMED"
-    assert await instant_app.fetch_value(made, "select 1") == 1
+    assert (await instant_app.get(created["id"])).json()["status"] == "CLAIMED"
+    assert await instant_app.fetch_value(created, "select 1") == 1
 
 
 async def test_one_that_cannot_be_started_is_taken_back(
@@ -88,14 +91,14 @@ async def test_one_that_cannot_be_started_is_taken_back(
 
 
 async def test_the_log_never_has_the_id(instant_app: InstantApp, capfd: pytest.CaptureFixture[str]) -> None:
-    made = await instant_app.create()
-    await instant_app.get(made["id"])
+    created = await instant_app.create()
+    await instant_app.get(created["id"])
     async with instant_app.client() as client:
-        await client.get(f"/claim/{made['id']}")
-        await client.get(f"/database/{made['id']}")
+        await client.get(f"/claim/{created['id']}")
+        await client.get(f"/database/{created['id']}")
     said = "".join(capfd.readouterr())
     assert "create_database" in said or "/api/v1/database" in said
-    assert made["id"] not in said
+    assert created["id"] not in said
 
 
 async def _until_pool_is_full(platform: Platform) -> None:
@@ -109,7 +112,7 @@ async def _unclaimed(platform: Platform) -> bool:
 
 
 async def _everything(platform: Platform) -> dict[str, Any]:
-    """What a platform takes of its machine."""
+    """The resources that a platform uses on its machine."""
     seen = await platform.engine.observe()
     async with platform.store.read() as rows:
         counts = {table.name: await _count(rows, table.name) for table in metadata.sorted_tables}
@@ -129,7 +132,7 @@ async def _count(rows: Rows, table: str) -> int:
 
 
 def _processes(home: Path) -> int:
-    """Servers of this home."""
+    """The Postgres servers of this home."""
     found = 0
     for each in Path("/proc").glob("[0-9]*/cmdline"):
         try:

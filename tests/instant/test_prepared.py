@@ -1,4 +1,4 @@
-"""Databases that wait for somebody: kept while there is demand, handed out once, gone when nobody asks."""
+"""Prepared databases: kept while there is demand, assigned once, and deleted when there is none."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,62 +19,62 @@ from support.platform import Platform
 
 
 class Keeper:
-    """Prepares databases on a platform that others use as well."""
+    """Prepares databases on a shared platform."""
 
     def __init__(self, platform: Platform) -> None:
-        self.front = InstantApp(platform, instant_pool=1)
-        self.databases = PreparedDatabasePool(self.front.services)
+        self.app = InstantApp(platform, instant_pool=1)
+        self.databases = PreparedDatabasePool(self.app.services)
 
     async def waiting(self) -> list[PreparedDatabase]:
-        async with self.front.platform.store.read() as rows:
+        async with self.app.platform.store.read() as rows:
             return await rows.prepared_databases.list_all()
 
     async def prepares(self) -> PreparedDatabase:
-        """One that runs."""
+        """Waits for a running one."""
         await self.databases.reconcile()
-        await self.front.platform.run_operations()
+        await self.app.platform.run_operations()
         [prepared] = await self.waiting()
         assert prepared.state is EndpointState.ACTIVE
         return prepared
 
     async def tidies(self) -> None:
-        nothing = PreparedDatabasePool(InstantApp(self.front.platform, instant_pool=0).services)
+        nothing = PreparedDatabasePool(InstantApp(self.app.platform, instant_pool=0).services)
         while await self.waiting():
             await nothing.reconcile()
-            await self.front.platform.run_operations()
+            await self.app.platform.run_operations()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def prepared_databases(shared_platform: Platform) -> AsyncIterator[Keeper]:
-    made = Keeper(shared_platform)
-    await made.tidies()
-    yield made
-    await made.tidies()
+    created = Keeper(shared_platform)
+    await created.tidies()
+    yield created
+    await created.tidies()
 
 
 @pytest.mark.usefixtures("instant_database")
 async def test_a_call_hands_out_the_one_that_was_prepared_as_if_it_were_new(prepared_databases: Keeper) -> None:
     prepared = await prepared_databases.prepares()
     before = clock.now()
-    given = await prepared_databases.front.create()
-    assert given["neon_project_id"] == prepared.project_id
+    created = await prepared_databases.app.create()
+    assert created["neon_project_id"] == prepared.project_id
     assert await prepared_databases.waiting() == []
-    assert await prepared_databases.front.fetch_value(given, "select current_user") == "neondb_owner"
-    async with prepared_databases.front.platform.store.read() as rows:
+    assert await prepared_databases.app.fetch_value(created, "select current_user") == "neondb_owner"
+    async with prepared_databases.app.platform.store.read() as rows:
         project = await rows.projects.get(prepared.project_id)
         endpoint = await rows.endpoints.get(prepared.endpoint_id)
     assert project is not None
     assert project.created_at >= before
     assert endpoint is not None
     assert endpoint.suspend_timeout_seconds == SUSPEND_DEFAULT
-    assert (await prepared_databases.front.get(given["id"])).json() == given
+    assert (await prepared_databases.app.get(created["id"])).json() == created
 
 
 @pytest.mark.usefixtures("instant_database")
 async def test_one_that_waits_is_handed_out_once(prepared_databases: Keeper) -> None:
     prepared = await prepared_databases.prepares()
-    given = await asyncio.gather(*(prepared_databases.front.create() for _ in range(3)))
-    projects = [each["neon_project_id"] for each in given]
+    created = await asyncio.gather(*(prepared_databases.app.create() for _ in range(3)))
+    projects = [each["neon_project_id"] for each in created]
     assert len(set(projects)) == 3
     assert projects.count(prepared.project_id) == 1
 
@@ -82,16 +82,16 @@ async def test_one_that_waits_is_handed_out_once(prepared_databases: Keeper) -> 
 @pytest.mark.usefixtures("instant_database")
 async def test_with_logical_replication_a_new_one_is_made(prepared_databases: Keeper) -> None:
     prepared = await prepared_databases.prepares()
-    given = await prepared_databases.front.create(enable_logical_replication=True)
-    assert given["neon_project_id"] != prepared.project_id
+    created = await prepared_databases.app.create(enable_logical_replication=True)
+    assert created["neon_project_id"] != prepared.project_id
     assert [each.project_id for each in await prepared_databases.waiting()] == [prepared.project_id]
 
 
 @pytest.mark.usefixtures("instant_database")
 async def test_an_id_that_is_taken_costs_none(prepared_databases: Keeper) -> None:
-    given = await prepared_databases.front.create()
+    created = await prepared_databases.app.create()
     prepared = await prepared_databases.prepares()
-    refused = await prepared_databases.front.post(f"/api/v1/database/{given['id']}?referrer=tests", json={})
+    refused = await prepared_databases.app.post(f"/api/v1/database/{created['id']}?referrer=tests", json={})
     assert refused.status_code == 400
     assert [each.project_id for each in await prepared_databases.waiting()] == [prepared.project_id]
 
@@ -106,13 +106,13 @@ async def test_an_hour_after_the_last_call_none_is_kept(
         later.setattr(clock, "now", lambda: moment)
         await prepared_databases.databases.reconcile()
     assert await prepared_databases.waiting() == []
-    assert not await _is_living(prepared_databases.front, prepared.project_id)
+    assert not await _is_living(prepared_databases.app, prepared.project_id)
 
 
 @pytest.mark.usefixtures("instant_database")
 async def test_one_that_fell_asleep_is_replaced(prepared_databases: Keeper) -> None:
     prepared = await prepared_databases.prepares()
-    async with prepared_databases.front.platform.store.transaction() as rows:
+    async with prepared_databases.app.platform.store.transaction() as rows:
         endpoint = await rows.endpoints.get(EndpointId(prepared.endpoint_id))
         assert endpoint is not None
         await rows.endpoints.save(replace(endpoint, state=EndpointState.IDLE))
@@ -124,12 +124,12 @@ async def test_one_that_fell_asleep_is_replaced(prepared_databases: Keeper) -> N
 
 @pytest.mark.usefixtures("instant_database")
 async def test_on_a_full_machine_none_is_prepared(prepared_databases: Keeper) -> None:
-    full = InstantApp(prepared_databases.front.platform, able={"creation_blocked_reason": "Full."}, instant_pool=1)
+    full = InstantApp(prepared_databases.app.platform, able={"creation_blocked_reason": "Full."}, instant_pool=1)
     await PreparedDatabasePool(full.services).reconcile()
     assert await prepared_databases.waiting() == []
 
 
-async def _is_living(front: InstantApp, project_id: ProjectId) -> bool:
-    async with front.platform.store.read() as rows:
+async def _is_living(app: InstantApp, project_id: ProjectId) -> bool:
+    async with app.platform.store.read() as rows:
         project = await rows.projects.get(project_id)
     return project is not None and project.deleted_at is None

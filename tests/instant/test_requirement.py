@@ -1,4 +1,4 @@
-"""Every row of the requirement's tables, by name: fields, states, parameters, errors."""
+"""Every row of the tables in the requirement: fields, states, parameters, errors."""
 
 import re
 import uuid
@@ -97,10 +97,10 @@ async def test_times_are_iso_8601_in_utc(instant_database: dict[str, Any]) -> No
 
 
 async def test_get_answers_with_the_same_object(instant_app: InstantApp, instant_database: dict[str, Any]) -> None:
-    answer = await instant_app.get(instant_database["id"])
-    assert answer.status_code == 200
-    assert answer.json() == instant_database
-    assert answer.headers["cache-control"] == "no-store"
+    response = await instant_app.get(instant_database["id"])
+    assert response.status_code == 200
+    assert response.json() == instant_database
+    assert response.headers["cache-control"] == "no-store"
 
 
 async def test_claiming_shows_while_somebody_claims_it_and_goes_by_itself(
@@ -134,26 +134,26 @@ async def test_enable_logical_replication_is_off_unless_asked_for(
 
 @pytest.mark.parametrize("body", ["", "{}", '{"ref": ""}', '{"ref": "  "}', '{"ref": null}'])
 async def test_ref_missing_or_empty_is_400_missing_referrer_with_a_hint(instant_app: InstantApp, body: str) -> None:
-    answer = await instant_app.post(content=body)
-    assert answer.status_code == 400
-    assert answer.json()["message"] == "Missing referrer"
-    assert answer.json()["hint"]
+    response = await instant_app.post(content=body)
+    assert response.status_code == 400
+    assert response.json()["message"] == "Missing referrer"
+    assert response.json()["hint"]
 
 
 @pytest.mark.parametrize(
     "database_id", ["nonsense", "0", "01a1e74b-8953-73f5-a9d2-719d4922f75", "6ba7b811-9dad-41d1-80b4-00c04fd430c8"]
 )
 async def test_an_invalid_database_id_is_400_database_not_found(instant_app: InstantApp, database_id: str) -> None:
-    answer = await instant_app.get(database_id)
-    assert answer.status_code == 400
-    assert answer.json()["message"] == "Database not found"
+    response = await instant_app.get(database_id)
+    assert response.status_code == 400
+    assert response.json()["message"] == "Database not found"
 
 
 @pytest.mark.parametrize("body", ["{", "ref=me", "nothing", '{"ref": "a",}', "[]", "7", b"\xff\xfe", "[" * 100_000])
 async def test_an_invalid_json_body_is_500_failed_to_create(instant_app: InstantApp, body: str | bytes) -> None:
-    answer = await instant_app.post(content=body)
-    assert answer.status_code == 500
-    assert answer.json()["message"] == "Failed to create the database."
+    response = await instant_app.post(content=body)
+    assert response.status_code == 500
+    assert response.json()["message"] == "Failed to create the database."
 
 
 @pytest.mark.parametrize(
@@ -170,42 +170,42 @@ async def test_an_invalid_json_body_is_500_failed_to_create(instant_app: Instant
     ],
 )
 async def test_an_invalid_parameter_type_is_500_failed_to_create(instant_app: InstantApp, body: object) -> None:
-    answer = await instant_app.post(json=body)
-    assert answer.status_code == 500
-    assert answer.json()["message"] == "Failed to create the database."
+    response = await instant_app.post(json=body)
+    assert response.status_code == 500
+    assert response.json()["message"] == "Failed to create the database."
 
 
 async def test_a_uuid_of_the_callers_own_names_the_database(instant_app: InstantApp) -> None:
     chosen = str(uuid.uuid4())
-    answer = await instant_app.post(
+    response = await instant_app.post(
         f"{DATABASE_PATH}/{chosen}?referrer=tool", json={"enable_logical_replication": True}
     )
-    assert answer.status_code == 201
-    made = answer.json()
+    assert response.status_code == 201
+    made = response.json()
     assert made["id"] == chosen
     assert (await instant_app.get(chosen)).json() == made
     assert await instant_app.fetch_value(made, "show wal_level") == "logical"
 
 
 async def test_a_uuid_of_ones_own_needs_a_referrer_too(instant_app: InstantApp) -> None:
-    answer = await instant_app.post(f"{DATABASE_PATH}/{uuid.uuid4()}", json={})
-    assert (answer.status_code, answer.json()["message"]) == (400, "Missing referrer")
+    response = await instant_app.post(f"{DATABASE_PATH}/{uuid.uuid4()}", json={})
+    assert (response.status_code, response.json()["message"]) == (400, "Missing referrer")
 
 
 async def test_a_uuid_that_exists_creates_nothing_and_tells_nothing(
     instant_app: InstantApp, instant_database: dict[str, Any]
 ) -> None:
-    taken = await instant_app.post(f"{DATABASE_PATH}/{instant_database['id']}?referrer=tool", json={})
+    used = await instant_app.post(f"{DATABASE_PATH}/{instant_database['id']}?referrer=tool", json={})
     senseless = await instant_app.post(f"{DATABASE_PATH}/senseless?referrer=tool", json={})
-    assert taken.status_code == senseless.status_code == 400
-    told, other = taken.json(), senseless.json()
-    assert {**told, "request_id": ""} == {**other, "request_id": ""}
+    assert used.status_code == senseless.status_code == 400
+    body, other = used.json(), senseless.json()
+    assert {**body, "request_id": ""} == {**other, "request_id": ""}
     assert (await instant_app.get(instant_database["id"])).json() == instant_database
 
 
 async def test_no_authentication_is_asked_for_and_a_key_changes_nothing(instant_app: InstantApp) -> None:
-    answer = await instant_app.post(json={"ref": "a"}, headers={"Authorization": "Bearer nonsense"})
-    assert answer.status_code == 201
+    response = await instant_app.post(json={"ref": "a"}, headers={"Authorization": "Bearer nonsense"})
+    assert response.status_code == 201
 
 
 async def test_its_description_is_served_and_is_no_part_of_the_other_apis(instant_app: InstantApp) -> None:
@@ -239,7 +239,7 @@ async def test_limits_are_those_of_two_plans(
 async def test_nobody_reaches_an_unclaimed_one_by_the_management_api(
     instant_app: InstantApp, instant_database: dict[str, Any]
 ) -> None:
-    """So there are no branches of it, whatever key somebody has."""
+    """So it has no branches, whatever key a client has."""
     path = f"/api/v2/projects/{instant_database['neon_project_id']}/branches"
-    answer = await instant_app.platform.client.post(path, json={})
-    assert answer.status_code == 404
+    response = await instant_app.platform.client.post(path, json={})
+    assert response.status_code == 404

@@ -1,4 +1,4 @@
-"""One platform and one front for all tests of the pages in this process; making another takes a second."""
+"""Fixtures: one platform and one app for all tests of the pages in this process, as starting one takes a second."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,23 +22,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared_platform(request: pytest.FixtureRequest) -> AsyncIterator[platform.Platform]:
-    async with platform.open_platform(**await collection.create_store_settings(request)) as made:
-        yield made
+    async with platform.open_platform(**await collection.create_store_settings(request)) as created:
+        yield created
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def pages_server(shared_platform: platform.Platform) -> AsyncIterator[PagesApp]:
-    async with serve_pages(shared_platform) as made:
-        yield made
+    async with serve_pages(shared_platform) as created:
+        yield created
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    async with launch_chromium(requirements.require_browser()) as made:
-        yield made
+    async with launch_chromium(requirements.require_browser()) as created:
+        yield created
 
 
 @pytest.fixture(scope="session")
 def pages_app(shared_platform: platform.Platform) -> PagesApp:
-    """Where anybody may sign up."""
+    """The pages with open sign-up."""
     return PagesApp(shared_platform)

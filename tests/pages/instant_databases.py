@@ -1,4 +1,4 @@
-"""Instant databases for the pages to claim: made as the API makes them, but nothing is started."""
+"""Instant databases for the claim page, created as the API does but without computes."""
 
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -21,7 +21,7 @@ from support.pages_app import PagesApp, SignedInUser
 
 
 class _AlwaysRunning:
-    """Every compute runs, whatever is asked."""
+    """Pretends that every compute runs."""
 
     async def wake(self, *_: object) -> None:
         return None
@@ -29,7 +29,7 @@ class _AlwaysRunning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimableDatabase:
-    """One instant database, as its holder knows it."""
+    """An instant database and what its creator knows."""
 
     services: Services
     id: InstantId
@@ -45,7 +45,7 @@ class ClaimableDatabase:
         return self.uri.partition("@")[0].rpartition(":")[2]
 
     async def get_shown(self) -> InstantDatabaseDetails:
-        """As the API shows it."""
+        """Returns the database as the API shows it."""
         return await get_instant_database(await create_unclaimed_context(self.services, _make_audit_record()), self.id)
 
     async def get_row(self) -> InstantDatabase:
@@ -67,41 +67,41 @@ class ClaimableDatabase:
 
 
 async def create_instant_database(parts: Services) -> ClaimableDatabase:
-    wish = NewInstantDatabase(ref="tests")
-    made = await creation.create_instant_database(
-        replace(parts, wakes=cast(Wakes, _AlwaysRunning())), _make_audit_record(), wish
+    requested = NewInstantDatabase(ref="tests")
+    created = await creation.create_instant_database(
+        replace(parts, wakes=cast(Wakes, _AlwaysRunning())), _make_audit_record(), requested
     )
-    await finish_operations(parts, made.database.project_id)
-    assert made.connection_string
+    await finish_operations(parts, created.database.project_id)
+    assert created.connection_string
     return ClaimableDatabase(
-        services=parts, id=made.id, project_id=made.database.project_id, uri=made.connection_string
+        services=parts, id=created.id, project_id=created.database.project_id, uri=created.connection_string
     )
 
 
 def _make_audit_record() -> AuditRecord:
-    """Of a caller with an address of their own, so that none is kept waiting for another."""
-    nobody = Actor(kind=ActorKind.ANONYMOUS, name="")
-    return AuditRecord(nobody, "test", address=str(OperationId.new()), request_id="test")
+    """Uses a new client address, so that rate limits do not apply."""
+    anonymous = Actor(kind=ActorKind.ANONYMOUS, name="")
+    return AuditRecord(anonymous, "test", address=str(OperationId.new()), request_id="test")
 
 
-async def begin_claim(front: PagesApp, made: ClaimableDatabase, person: SignedInUser) -> None:
-    """The person has pressed the first button, and sees the choice."""
-    await person.client.get(made.claim_path)
-    answer = await person.client.post(f"{made.claim_path}/start")
-    assert (answer.status_code, answer.headers["location"]) == (303, made.claim_path)
-    await person.client.get(made.claim_path)
+async def begin_claim(app: PagesApp, created: ClaimableDatabase, person: SignedInUser) -> None:
+    """Starts the claim, which leads to the choice of an organization."""
+    await person.client.get(created.claim_path)
+    response = await person.client.post(f"{created.claim_path}/start")
+    assert (response.status_code, response.headers["location"]) == (303, created.claim_path)
+    await person.client.get(created.claim_path)
 
 
-async def claim_database(front: PagesApp, made: ClaimableDatabase, user: User) -> Organization:
-    """By somebody, into their own organization."""
-    await claims.begin_claim(await front.create_context(user), made.id)
-    own = await get_personal_organization(front, user)
-    await claims.complete_claim(await front.create_context(user), made.id, own.id)
+async def claim_database(app: PagesApp, created: ClaimableDatabase, user: User) -> Organization:
+    """Claims the database for the user's personal organization."""
+    await claims.begin_claim(await app.create_context(user), created.id)
+    own = await get_personal_organization(app, user)
+    await claims.complete_claim(await app.create_context(user), created.id, own.id)
     return own
 
 
-async def get_personal_organization(front: PagesApp, user: User) -> Organization:
-    async with front.services.store.read() as rows:
+async def get_personal_organization(app: PagesApp, user: User) -> Organization:
+    async with app.services.store.read() as rows:
         found = await rows.organizations.get_personal(user.id)
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""What a browser says of a page that it shows: whether it fits, can be read, and is built as it should be."""
+"""Checks of pages in a browser: layout, contrast, structure and console messages."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -58,7 +58,7 @@ async def open_page(browser: Browser, **options: Any) -> AsyncIterator[Page]:
 
 
 class CheckedPage:
-    """A page, and everything its console complained of."""
+    """A page and its console errors."""
 
     def __init__(self, page: Page, home: str) -> None:
         self.page = page
@@ -69,7 +69,7 @@ class CheckedPage:
         page.on("request", lambda request: self._record_request(request.url))
 
     async def check(self) -> None:
-        await self.page.wait_for_load_state()  # whoever clicked is told of the new page before it is there
+        await self.page.wait_for_load_state()  # a click returns before the new page is loaded
         seen: dict[str, Any] = await self.page.evaluate(_INSPECT_SCRIPT)
         where = f"{self.page.url}: {seen}"
         assert seen["title"].endswith("· Bough"), where
@@ -86,7 +86,7 @@ class CheckedPage:
         assert self.problems == [], where
 
     def _record_console(self, message: ConsoleMessage) -> None:
-        """A refusal is a status, and no complaint."""
+        """An error status in the console is not a complaint."""
         if message.type in ("error", "warning") and "the server responded with a status of 4" not in message.text:
             self.problems.append(message.text)
 

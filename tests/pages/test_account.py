@@ -1,4 +1,4 @@
-"""The account page: one's own things and nobody else's, and what its forms do."""
+"""The account page: it shows only the user's own things, and its forms."""
 
 import re
 from dataclasses import replace
@@ -19,26 +19,33 @@ from support import platform
 from support.pages_app import PagesApp, ParsedPage, SignedInUser
 
 
-async def _joins(front: PagesApp, user: User, org_id: OrganizationId, role: MemberRole) -> None:
+async def _joins(app: PagesApp, user: User, org_id: OrganizationId, role: MemberRole) -> None:
     member = Member(id=MemberId.new(), org_id=org_id, user_id=user.id, role=role, joined_at=clock.now())
-    async with front.services.store.transaction() as rows:
+    async with app.services.store.transaction() as rows:
         await rows.members.add(member)
 
 
 async def _seen(person: SignedInUser) -> str:
-    answer = await person.client.get("/account")
-    assert answer.status_code == 200
-    return unescape(answer.text)
+    response = await person.client.get("/account")
+    assert response.status_code == 200
+    return unescape(response.text)
 
 
 async def test_a_project_is_shown_with_both_of_its_connection_strings(pages_app: PagesApp) -> None:
     person = await pages_app.sign_in_new_user()
-    made = await pages_app.create_project(person.user, name="shop & co")
+    created = await pages_app.create_project(person.user, name="shop & co")
     text = await _seen(person)
-    [uri] = made["connection_uris"]
+    [uri] = created["connection_uris"]
     host = uri["connection_parameters"]["host"]
     pooled = uri["connection_uri"].replace(host, uri["connection_parameters"]["pooler_host"])
-    for word in ("shop & co", made["project"]["id"], "US East 2 (Ohio)", "Postgres 17", uri["connection_uri"], pooled):
+    for word in (
+        "shop & co",
+        created["project"]["id"],
+        "US East 2 (Ohio)",
+        "Postgres 17",
+        uri["connection_uri"],
+        pooled,
+    ):
         assert word in text
     hidden, _, _ = text[text.index("<details>") :].partition("</details>")
     assert uri["connection_parameters"]["password"] in hidden
@@ -47,29 +54,29 @@ async def test_a_project_is_shown_with_both_of_its_connection_strings(pages_app:
 
 async def test_nobody_sees_the_project_of_another(pages_app: PagesApp) -> None:
     person, stranger = await pages_app.sign_in_new_user(), await pages_app.create_user()
-    made = await pages_app.create_project(stranger, name="theirs alone")
+    created = await pages_app.create_project(stranger, name="theirs alone")
     text = await _seen(person)
     assert "theirs alone" not in text
-    assert made["project"]["id"] not in text
+    assert created["project"]["id"] not in text
 
 
 async def test_who_may_only_read_a_project_sees_no_password(pages_app: PagesApp) -> None:
     person, owner = await pages_app.sign_in_new_user(), await pages_app.create_user()
     organization = await create_organization(await pages_app.create_context(owner), "Looms")
-    made = await pages_app.create_project(owner, name="looms", org_id=organization.id)
+    created = await pages_app.create_project(owner, name="looms", org_id=organization.id)
     await _joins(pages_app, person.user, organization.id, MemberRole.VIEWER)
     text = await _seen(person)
     assert "looms" in text
-    assert "not see its passwords" in text
-    assert made["connection_uris"][0]["connection_parameters"]["password"] not in text
+    assert "but not its passwords" in text
+    assert created["connection_uris"][0]["connection_parameters"]["password"] not in text
 
 
 async def test_a_project_that_is_shared_is_shown_with_its_strings(pages_app: PagesApp) -> None:
     person, owner = await pages_app.sign_in_new_user(), await pages_app.create_user()
-    made = await pages_app.create_project(owner, name="shared with care")
+    created = await pages_app.create_project(owner, name="shared with care")
     permission = Permission(
         id=PermissionId.new(),
-        project_id=ProjectId(made["project"]["id"]),
+        project_id=ProjectId(created["project"]["id"]),
         email=person.user.email,
         granted_by=owner.id,
         granted_at=clock.now(),
@@ -78,14 +85,14 @@ async def test_a_project_that_is_shared_is_shown_with_its_strings(pages_app: Pag
         await rows.grants.add_permission(permission)
     text = await _seen(person)
     assert "shared with care" in text
-    assert made["connection_uris"][0]["connection_uri"] in text
+    assert created["connection_uris"][0]["connection_uri"] in text
 
 
 async def test_a_password_that_is_not_known_here_is_said_in_words(pages_app: PagesApp) -> None:
     person = await pages_app.sign_in_new_user()
-    made = await pages_app.create_project(person.user, name="kept elsewhere")
+    created = await pages_app.create_project(person.user, name="kept elsewhere")
     async with pages_app.services.store.transaction() as rows:
-        role = await rows.roles.get(BranchId(made["branch"]["id"]), made["roles"][0]["name"])
+        role = await rows.roles.get(BranchId(created["branch"]["id"]), created["roles"][0]["name"])
         assert role is not None
         await rows.roles.save(replace(role, sealed_password=None))
     text = await _seen(person)
@@ -110,9 +117,9 @@ async def test_a_list_that_is_cut_says_how_to_see_the_rest(
 
 async def test_a_new_key_is_shown_once_and_works(pages_app: PagesApp) -> None:
     person = await pages_app.sign_in_new_user()
-    answer = await person.client.post("/account/keys", name="laptop")
-    assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
-    [token] = re.findall(r"bough_key_[A-Za-z0-9]+", answer.text)
+    response = await person.client.post("/account/keys", name="laptop")
+    assert (response.status_code, response.headers["cache-control"]) == (200, "no-store")
+    [token] = re.findall(r"bough_key_[A-Za-z0-9]+", response.text)
     text = await _seen(person)
     assert "laptop" in text
     assert "never used" in text
@@ -130,8 +137,8 @@ async def test_a_revoked_key_stops_working(pages_app: PagesApp) -> None:
     person = await pages_app.sign_in_new_user()
     _key, token = await create_personal_key(await pages_app.create_context(person.user), "old laptop")
     number = ParsedPage(await _seen(person)).field_value("key")
-    answer = await person.client.post("/account/keys/revoke", key=number)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/account?done=key-revoked")
+    response = await person.client.post("/account/keys/revoke", key=number)
+    assert (response.status_code, response.headers["location"]) == (303, "/account?done=key-revoked")
     assert "old laptop" not in await _seen(person)
     async with pages_app.open_client().client as client:
         called = await client.get(f"{platform.API}/users/me", headers={"Authorization": f"Bearer {token}"})
@@ -169,11 +176,11 @@ async def test_a_refused_name_stays_in_its_field(pages_app: PagesApp) -> None:
 
 async def test_an_organization_is_made_with_its_maker_as_admin(pages_app: PagesApp) -> None:
     person = await pages_app.sign_in_new_user()
-    answer = await person.client.post("/account/organizations", name="<b>Looms</b>")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/account?done=organization")
+    response = await person.client.post("/account/organizations", name="<b>Looms</b>")
+    assert (response.status_code, response.headers["location"]) == (303, "/account?done=organization")
     shown = await person.client.get("/account?done=organization")
     assert "&lt;b&gt;Looms&lt;/b&gt;" in shown.text
-    assert "The organization is made" in shown.text
+    assert "The organization has been created" in shown.text
     async with pages_app.services.store.read() as rows:
         reached = await rows.organizations.list_memberships(person.user.id)
     assert [(each.name, role) for each, role in reached][1:] == [("<b>Looms</b>", MemberRole.ADMIN)]
@@ -194,7 +201,7 @@ async def test_the_browsers_that_are_signed_in_are_listed(pages_app: PagesApp) -
     text = await _seen(person)
     assert "Safari on iPhone" in text
     assert "from 198.51.100.7" in text
-    assert text.count("this one") == 1
+    assert text.count("this browser") == 1
 
 
 async def test_the_audit_says_what_was_done_on_the_page(pages_app: PagesApp) -> None:
@@ -228,10 +235,10 @@ def test_a_browser_has_a_name_for_people(agent: str, name: str) -> None:
 
 
 async def test_pages_count_as_requests_do(shared_platform: platform.Platform) -> None:
-    front = PagesApp(shared_platform, rate_per_minute=4, rate_per_minute_and_address=6)
-    person = await front.sign_in_new_user()
+    app = PagesApp(shared_platform, rate_per_minute=4, rate_per_minute_and_address=6)
+    person = await app.sign_in_new_user()
     answers = [await person.client.get("/account") for _ in range(4)]
     assert answers[-1].status_code == 429
     assert int(answers[-1].headers["retry-after"]) >= 1
-    nobody = front.open_client()
-    assert [(await nobody.get("/signin")).status_code for _ in range(7)] == [200] * 6 + [429]
+    anonymous = app.open_client()
+    assert [(await anonymous.get("/signin")).status_code for _ in range(7)] == [200] * 6 + [429]

@@ -1,4 +1,4 @@
-"""The pages in a real browser: without script, with the keyboard alone, on a small phone, by day and by night."""
+"""The pages in a real browser: without scripts, with the keyboard, on a small phone, in light and dark mode."""
 
 from typing import Literal
 
@@ -19,13 +19,13 @@ LONG = "x" * 64
 BY = "button.main"
 
 
-async def _account(front: PagesApp, email: str) -> User:
-    async with front.services.store.transaction() as rows:
-        return await accounts.add_account(rows, email, "Ada", await front.services.passwords.digest(PASSWORD))
+async def _account(app: PagesApp, email: str) -> User:
+    async with app.services.store.transaction() as rows:
+        return await accounts.add_account(rows, email, "Ada", await app.services.passwords.digest(PASSWORD))
 
 
-async def _signs_in(page: Page, front: PagesApp, email: str) -> None:
-    await page.goto(f"{front.url}/signin")
+async def _signs_in(page: Page, app: PagesApp, email: str) -> None:
+    await page.goto(f"{app.url}/signin")
     await page.fill("#email", email)
     await page.fill("#password", PASSWORD)
     await page.click(BY)
@@ -35,10 +35,10 @@ async def test_somebody_signs_up_and_begins_without_any_script(pages_server: Pag
     email = make_email()
     async with open_page(browser, java_script_enabled=False) as page:
         await page.goto(pages_server.url)
-        await page.click("text=Make an account")
+        await page.click("text=Create an account")
         await page.fill("#email", email)
         await page.click(BY)
-        assert await page.inner_text("h1") == "Look into your mail"
+        assert await page.inner_text("h1") == "Check your mail"
         await page.goto(pages_server.url + await pages_server.get_mailed_link(email))
         await page.fill("#name", "Grace Hopper")
         await page.fill("#password", PASSWORD)
@@ -46,18 +46,18 @@ async def test_somebody_signs_up_and_begins_without_any_script(pages_server: Pag
         assert page.url == f"{pages_server.url}/account"
         assert await page.inner_text("h1") == "Grace Hopper"
         await page.fill("#organization-name", "Compilers")
-        await page.click("text=Create the organization")
-        assert await page.inner_text("[role=status]") == "The organization is made, and you are its admin."
-        made = await pages_server.create_project(await _found(pages_server, email), name="shop")
+        await page.click("text=Create organization")
+        assert await page.inner_text("[role=status]") == "The organization has been created. You are its admin."
+        created = await pages_server.create_project(await _found(pages_server, email), name="shop")
         await page.reload()
         shown = page.get_by_label("Direct")
         assert not await shown.is_visible()
         await page.click("summary")
-        assert await shown.input_value() == made["connection_uris"][0]["connection_uri"]
+        assert await shown.input_value() == created["connection_uris"][0]["connection_uri"]
 
 
-async def _found(front: PagesApp, email: str) -> User:
-    async with front.services.store.read() as rows:
+async def _found(app: PagesApp, email: str) -> User:
+    async with app.services.store.read() as rows:
         found = await rows.users.get_by_email(email)
     assert found is not None
     return found
@@ -67,7 +67,7 @@ async def test_the_keyboard_is_enough(pages_server: PagesApp, browser: Browser) 
     user = await pages_server.create_user()
     async with open_page(browser) as page:
         await page.goto(f"{pages_server.url}/signin")
-        await page.wait_for_function("document.activeElement.id === 'email'")  # it is drawn a moment after it is loaded
+        await page.wait_for_function("document.activeElement.id === 'email'")  # the focus is set after loading
         await page.keyboard.type(user.email)
         await page.keyboard.press("Tab")
         await page.keyboard.type(PASSWORD)
@@ -79,7 +79,7 @@ async def test_the_keyboard_is_enough(pages_server: PagesApp, browser: Browser) 
         await _tabs_to(page, "key-name")
         await page.keyboard.type("laptop")
         await page.keyboard.press("Tab")
-        assert await _focused(page) == "Create the key"
+        assert await _focused(page) == "Create key"
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/account/keys")
         await _tabs_to(page, "key")
@@ -94,7 +94,7 @@ async def test_the_keyboard_is_enough(pages_server: PagesApp, browser: Browser) 
 
 
 async def _tabs_to(page: Page, what: str) -> None:
-    """Every stop on the way can be seen."""
+    """Every focused element is visibly marked."""
     for _ in range(40):
         await page.keyboard.press("Tab")
         outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
@@ -136,35 +136,35 @@ async def test_every_page_fits_a_small_phone_and_can_be_read(
         await page.goto(f"{pages_server.url}/account")
         await page.fill("#password-old", "no password of theirs")
         await page.fill("#password-new", "some other password")
-        await page.click("text=Change the password")
+        await page.click("text=Change password")
         await looked.check()
         await page.fill("#key-name", LONG)
-        await page.click("text=Create the key")
+        await page.click("text=Create key")
         await looked.check()
 
 
-async def _links(front: PagesApp, user: User) -> tuple[list[str], list[str]]:
-    """One of each kind, and an invitation for them and one for somebody new."""
-    inviter, other = await front.create_user(), make_email()
-    async with front.services.store.transaction() as rows:
+async def _links(app: PagesApp, user: User) -> tuple[list[str], list[str]]:
+    """Creates a mail link of each kind, and an invitation for the user and for a new address."""
+    inviter, other = await app.create_user(), make_email()
+    async with app.services.store.transaction() as rows:
         operator = await rows.users.get(OPERATOR)
         assert operator is not None
         tokens = {
             "/welcome": await accounts.add_link(
-                rows, front.services.keys, LinkPurpose.WELCOME, user.email, user=operator
+                rows, app.services.keys, LinkPurpose.WELCOME, user.email, user=operator
             ),
-            "/reset": await accounts.add_link(rows, front.services.keys, LinkPurpose.RESET, user.email, user=user),
-            "/welcome/finish": await accounts.add_link(rows, front.services.keys, LinkPurpose.SIGN_UP, user.email),
+            "/reset": await accounts.add_link(rows, app.services.keys, LinkPurpose.RESET, user.email, user=user),
+            "/welcome/finish": await accounts.add_link(rows, app.services.keys, LinkPurpose.SIGN_UP, user.email),
         }
-    organization = await create_organization(await front.create_context(inviter), LONG)
+    organization = await create_organization(await app.create_context(inviter), LONG)
     invited = [Invitee(email, MemberRole.EDITOR) for email in (user.email, other)]
-    await create_invitations(await front.create_context(inviter), organization, invited)
+    await create_invitations(await app.create_context(inviter), organization, invited)
     links = [f"{path}?token={token}" for path, token in tokens.items()]
-    return [*links, "/reset?token=none"], [await front.get_mailed_link(user.email), await front.get_mailed_link(other)]
+    return [*links, "/reset?token=none"], [await app.get_mailed_link(user.email), await app.get_mailed_link(other)]
 
 
-async def _fills(front: PagesApp, user: User) -> None:
-    """An account in which everything is long."""
-    await front.create_project(user, name=LONG)
-    await create_personal_key(await front.create_context(user), LONG)
-    await create_organization(await front.create_context(user), LONG)
+async def _fills(app: PagesApp, user: User) -> None:
+    """An account in which all texts are long."""
+    await app.create_project(user, name=LONG)
+    await create_personal_key(await app.create_context(user), LONG)
+    await create_organization(await app.create_context(user), LONG)

@@ -1,4 +1,4 @@
-"""The claim in a real browser: on a small phone by day and by night, without script, and with the keyboard alone."""
+"""The claim page in a real browser: on a small phone, in light and dark mode, without scripts, with the keyboard."""
 
 from dataclasses import replace
 from typing import Literal
@@ -31,7 +31,7 @@ async def _signs_in(page: Page, user: User) -> None:
 
 
 async def _check(looked: CheckedPage) -> None:
-    """By day and by night."""
+    """In light and dark mode."""
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
     for scheme in schemes:
         await looked.page.emulate_media(color_scheme=scheme)
@@ -39,13 +39,13 @@ async def _check(looked: CheckedPage) -> None:
 
 
 async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: PagesApp, browser: Browser) -> None:
-    made, user = await create_instant_database(pages_server.services), await pages_server.create_user()
-    busy, taken = (
+    created, user = await create_instant_database(pages_server.services), await pages_server.create_user()
+    busy, claimed = (
         await create_instant_database(pages_server.services),
         await create_instant_database(pages_server.services),
     )
     await begin_claim(await pages_server.create_context(await pages_server.create_user()), busy.id)
-    await claim_database(pages_server, taken, await pages_server.create_user())
+    await claim_database(pages_server, claimed, await pages_server.create_user())
     team = await create_organization(await pages_server.create_context(user), LONG)
     async with pages_server.services.store.transaction() as rows:
         await rows.organizations.save(replace(team, plan="unlimited"))
@@ -53,17 +53,17 @@ async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: Page
         looked = CheckedPage(page, pages_server.url)
         for path in (
             busy.claim_path,
-            taken.claim_path,
+            claimed.claim_path,
             f"/claim/{InstantId.new()}",
-            f"/signup?next={made.claim_path}",
-            made.claim_path,
+            f"/signup?next={created.claim_path}",
+            created.claim_path,
         ):
             await page.goto(pages_server.url + path)
             await _check(looked)
         await _signs_in(page, user)
         await _check(looked)
         await page.get_by_role("button", name="Claim this database").click()
-        await _sees(page, "Choose where it goes")
+        await _sees(page, "Choose an organization")
         await _check(looked)
         await page.locator("#org_id option").first.evaluate("option => { option.value = 'org-of-somebody-else' }")
         await page.get_by_role("button", name="Confirm").click()
@@ -73,36 +73,36 @@ async def test_every_stage_fits_a_small_phone_and_can_be_read(pages_server: Page
         await page.get_by_role("button", name="Confirm").click()
         await _sees(page, "The database is yours")
         await _check(looked)
-        await page.goto(pages_server.url + taken.claim_path)
+        await page.goto(pages_server.url + claimed.claim_path)
         await _check(looked)
 
 
 async def test_a_claim_takes_no_script(pages_server: PagesApp, browser: Browser) -> None:
-    made, user = await create_instant_database(pages_server.services), await pages_server.create_user()
+    created, user = await create_instant_database(pages_server.services), await pages_server.create_user()
     async with open_page(browser, java_script_enabled=False) as page:
-        await page.goto(f"{pages_server.url}/database/{made.id}")
+        await page.goto(f"{pages_server.url}/database/{created.id}")
         await _signs_in(page, user)
-        assert page.url == pages_server.url + made.claim_path
-        for _ in range(2):  # begin, think again, begin once more
+        assert page.url == pages_server.url + created.claim_path
+        for _ in range(2):  # start, cancel, start again
             await page.get_by_role("button", name="Claim this database").click()
             await page.get_by_role("button", name="Cancel").click()
             await _sees(page, "Claim this database")
-        assert (await made.get_shown()).status is InstantStatus.UNCLAIMED
+        assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
         await page.get_by_role("button", name="Claim this database").click()
         await page.get_by_role("button", name="Confirm").click()
         await _sees(page, "The database is yours")
         await page.reload()
         await page.click("text=See it in your account")
         await _sees(page, user.name)
-        assert made.project_id in await page.inner_text("main")
+        assert created.project_id in await page.inner_text("main")
 
 
 async def test_the_keyboard_is_enough_for_a_claim(pages_server: PagesApp, browser: Browser) -> None:
-    made, user = await create_instant_database(pages_server.services), await pages_server.create_user()
+    created, user = await create_instant_database(pages_server.services), await pages_server.create_user()
     team = await create_organization(await pages_server.create_context(user), "Team")
     assert team.id != (await get_personal_organization(pages_server, user)).id
     async with open_page(browser) as page:
-        await page.goto(pages_server.url + made.claim_path)
+        await page.goto(pages_server.url + created.claim_path)
         await _tabs_to(page, "Sign in to claim")
         await page.keyboard.press("Enter")
         await page.wait_for_selector("#password")
@@ -110,7 +110,7 @@ async def test_the_keyboard_is_enough_for_a_claim(pages_server: PagesApp, browse
         await page.keyboard.press("Tab")
         await page.keyboard.type(PASSWORD)
         await page.keyboard.press("Enter")
-        await page.wait_for_url(pages_server.url + made.claim_path)
+        await page.wait_for_url(pages_server.url + created.claim_path)
         await _tabs_to(page, "Claim this database")
         await page.keyboard.press("Enter")
         await page.wait_for_selector("#org_id")
@@ -119,11 +119,11 @@ async def test_the_keyboard_is_enough_for_a_claim(pages_server: PagesApp, browse
         await _tabs_to(page, "Confirm")
         await page.keyboard.press("Enter")
         await _sees(page, "The database is yours")
-    assert (await made.get_project()).org_id == team.id
+    assert (await created.get_project()).org_id == team.id
 
 
 async def _tabs_to(page: Page, what: str) -> None:
-    """Every stop on the way can be seen."""
+    """Every focused element is visibly marked."""
     for _ in range(20):
         await page.keyboard.press("Tab")
         assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"

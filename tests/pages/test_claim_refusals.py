@@ -1,4 +1,4 @@
-"""Claims that go nowhere: wrong ids, databases of others, no right, no room, forged forms; and no trace of ids."""
+"""Rejected claims: wrong ids, other users' databases, missing rights, plan limits, forged forms; ids are not logged."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -30,34 +30,34 @@ STEPS = ("start", "confirm", "cancel")
 NO_IDS = ["x", "0", "a" * 32 + "0", "%00", "é", "00000000-0000-7000-8000-00000000000g", "{}", " "]
 
 
-async def _expired(front: PagesApp) -> ClaimableDatabase:
-    made = await create_instant_database(front.services)
-    await made.update_row(expires_at=clock.now())
-    return made
+async def _expired(app: PagesApp) -> ClaimableDatabase:
+    created = await create_instant_database(app.services)
+    await created.update_row(expires_at=clock.now())
+    return created
 
 
-async def _deleted(front: PagesApp) -> ClaimableDatabase:
-    """By whoever claimed it."""
-    made = await create_instant_database(front.services)
-    await claim_database(front, made, await front.create_user())
-    project = await made.get_project()
-    async with front.services.store.transaction() as rows:
+async def _deleted(app: PagesApp) -> ClaimableDatabase:
+    """Deletes the project as the user who claimed it."""
+    created = await create_instant_database(app.services)
+    await claim_database(app, created, await app.create_user())
+    project = await created.get_project()
+    async with app.services.store.transaction() as rows:
         await rows.projects.save(replace(project, deleted_at=clock.now()))
-    return made
+    return created
 
 
 async def test_wrong_expired_and_deleted_ids_have_one_page(pages_app: PagesApp) -> None:
     person = await pages_app.sign_in_new_user()
-    gone = [InstantId.new(), (await _expired(pages_app)).id, (await _deleted(pages_app)).id, *NO_IDS]
+    deleted = [InstantId.new(), (await _expired(pages_app)).id, (await _deleted(pages_app)).id, *NO_IDS]
     pages = set()
-    for text in gone:
-        answer = await person.client.get(f"/claim/{text}")
-        assert answer.status_code == 404, text
-        assert NOT_FOUND_MESSAGE in answer.text
-        pages.add(answer.text)
+    for text in deleted:
+        response = await person.client.get(f"/claim/{text}")
+        assert response.status_code == 404, text
+        assert NOT_FOUND_MESSAGE in response.text
+        pages.add(response.text)
         for step in STEPS:
             refused = await person.client.post(f"/claim/{text}/{step}", org_id="org-any")
-            assert (refused.status_code, refused.text) == (404, answer.text), (text, step)
+            assert (refused.status_code, refused.text) == (404, response.text), (text, step)
     assert len(pages) == 1
 
 
@@ -68,55 +68,55 @@ async def test_strangers_are_told_the_same(pages_app: PagesApp) -> None:
 
 
 async def test_a_database_that_is_somebodys_says_so_and_no_more(pages_app: PagesApp) -> None:
-    made, owner, other = (
+    created, owner, other = (
         await create_instant_database(pages_app.services),
         await pages_app.create_user(),
         await pages_app.sign_in_new_user(),
     )
-    own = await claim_database(pages_app, made, owner)
+    own = await claim_database(pages_app, created, owner)
     for browser in (pages_app.open_client(), other.client):
-        answer = await browser.get(made.claim_path)
-        assert answer.status_code == 200
-        assert "was claimed already" in answer.text
-        for private in (owner.email, own.name, made.project_id, made.password):
-            assert f">{private}<" not in answer.text
+        response = await browser.get(created.claim_path)
+        assert response.status_code == 200
+        assert "has already been claimed" in response.text
+        for private in (owner.email, own.name, created.project_id, created.password):
+            assert f">{private}<" not in response.text
     for step in ("start", "confirm"):
         refused = await other.client.post(
-            f"{made.claim_path}/{step}", org_id=(await get_personal_organization(pages_app, other.user)).id
+            f"{created.claim_path}/{step}", org_id=(await get_personal_organization(pages_app, other.user)).id
         )
         assert refused.status_code == 409
-        assert "was claimed already" in refused.text
-    assert (await made.get_project()).org_id == own.id
+        assert "has already been claimed" in refused.text
+    assert (await created.get_project()).org_id == own.id
 
 
 async def test_a_database_that_somebody_else_is_claiming_says_until_when(pages_app: PagesApp) -> None:
-    made, first, second = (
+    created, first, second = (
         await create_instant_database(pages_app.services),
         await pages_app.sign_in_new_user(),
         await pages_app.sign_in_new_user(),
     )
-    await begin_claim(pages_app, made, first)
-    shown = await second.client.get(made.claim_path)
+    await begin_claim(pages_app, created, first)
+    shown = await second.client.get(created.claim_path)
     assert shown.status_code == 200
-    assert "Somebody else is claiming it" in shown.text
+    assert "Another user is claiming it" in shown.text
     assert first.user.email not in shown.text
     org_id = (await get_personal_organization(pages_app, second.user)).id
     for step in ("start", "confirm"):
-        refused = await second.client.post(f"{made.claim_path}/{step}", org_id=org_id)
+        refused = await second.client.post(f"{created.claim_path}/{step}", org_id=org_id)
         assert refused.status_code == 409
-        assert "Somebody else is claiming it" in refused.text
+        assert "Another user is claiming it" in refused.text
     own = await get_personal_organization(pages_app, first.user)
-    assert (await first.client.post(f"{made.claim_path}/confirm", org_id=own.id)).status_code == 303
+    assert (await first.client.post(f"{created.claim_path}/confirm", org_id=own.id)).status_code == 303
 
 
 async def test_nobody_confirms_what_they_did_not_begin(pages_app: PagesApp) -> None:
-    made, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
-    await person.client.get(made.claim_path)
+    created, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
+    await person.client.get(created.claim_path)
     refused = await person.client.post(
-        f"{made.claim_path}/confirm", org_id=(await get_personal_organization(pages_app, person.user)).id
+        f"{created.claim_path}/confirm", org_id=(await get_personal_organization(pages_app, person.user)).id
     )
     assert refused.status_code == 409
-    assert (await made.get_shown()).status is InstantStatus.UNCLAIMED
+    assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ async def test_nobody_confirms_what_they_did_not_begin(pages_app: PagesApp) -> N
 async def test_an_organization_that_may_not_have_it_is_refused_beside_the_form(
     pages_app: PagesApp, whose: str, status: int
 ) -> None:
-    made, person, other = (
+    created, person, other = (
         await create_instant_database(pages_app.services),
         await pages_app.sign_in_new_user(),
         await pages_app.create_user(),
@@ -147,13 +147,13 @@ async def test_an_organization_that_may_not_have_it_is_refused_beside_the_form(
         )
         async with pages_app.services.store.transaction() as rows:
             await rows.members.add(member)
-    await begin_claim(pages_app, made, person)
-    refused = await person.client.post(f"{made.claim_path}/confirm", org_id=org_id)
+    await begin_claim(pages_app, created, person)
+    refused = await person.client.post(f"{created.claim_path}/confirm", org_id=org_id)
     assert refused.status_code == status
     assert 'id="problem"' in refused.text
-    assert f"{made.claim_path}/confirm" in refused.text
-    assert (await made.get_project()).org_id == UNCLAIMED_ORGANIZATION
-    assert (await made.get_shown()).status is InstantStatus.CLAIMING
+    assert f"{created.claim_path}/confirm" in refused.text
+    assert (await created.get_project()).org_id == UNCLAIMED_ORGANIZATION
+    assert (await created.get_shown()).status is InstantStatus.CLAIMING
 
 
 async def test_an_organization_without_room_is_refused_beside_the_form_and_another_can_be_chosen(
@@ -161,24 +161,24 @@ async def test_an_organization_without_room_is_refused_beside_the_form_and_anoth
 ) -> None:
     plans = {name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}
     small = PagesApp(pages_app.platform, plans={**plans, "free": {**plans["free"], "projects": 0}})
-    made, person = await create_instant_database(small.services), await small.sign_in_new_user()
+    created, person = await create_instant_database(small.services), await small.sign_in_new_user()
     own = await get_personal_organization(small, person.user)
     team = await create_organization(await small.create_context(person.user), "Team")
     async with small.services.store.transaction() as rows:
         await rows.organizations.save(replace(team, plan="unlimited"))
-    await begin_claim(small, made, person)
-    before = await made.get_project()
-    refused = await person.client.post(f"{made.claim_path}/confirm", org_id=own.id)
+    await begin_claim(small, created, person)
+    before = await created.get_project()
+    refused = await person.client.post(f"{created.claim_path}/confirm", org_id=own.id)
     assert refused.status_code == 406
     assert "nothing was moved" in refused.text
     assert f'value="{own.id}" selected' in refused.text
-    assert await made.get_project() == before
-    assert (await person.client.post(f"{made.claim_path}/confirm", org_id=team.id)).status_code == 303
-    assert (await made.get_project()).org_id == team.id
+    assert await created.get_project() == before
+    assert (await person.client.post(f"{created.claim_path}/confirm", org_id=team.id)).status_code == 303
+    assert (await created.get_project()).org_id == team.id
 
 
 async def test_a_right_that_was_taken_a_moment_ago_counts_no_more(pages_app: PagesApp) -> None:
-    made, person, admin = (
+    created, person, admin = (
         await create_instant_database(pages_app.services),
         await pages_app.sign_in_new_user(),
         await pages_app.create_user(),
@@ -193,72 +193,72 @@ async def test_a_right_that_was_taken_a_moment_ago_counts_no_more(pages_app: Pag
     )
     async with pages_app.services.store.transaction() as rows:
         await rows.members.add(member)
-    await begin_claim(pages_app, made, person)
-    context = await pages_app.create_context(person.user)  # as they were when they pressed the button
+    await begin_claim(pages_app, created, person)
+    context = await pages_app.create_context(person.user)  # with the rights of the moment when the form was sent
     async with pages_app.services.store.transaction() as rows:
         await rows.members.set_role(member, MemberRole.VIEWER)
     with pytest.raises(Denied, match="may not create projects"):
-        await claims.complete_claim(context, made.id, organization.id)
-    assert (await made.get_project()).org_id == UNCLAIMED_ORGANIZATION
+        await claims.complete_claim(context, created.id, organization.id)
+    assert (await created.get_project()).org_id == UNCLAIMED_ORGANIZATION
 
 
 async def test_work_on_the_project_is_waited_for_and_then_named(pages_app: PagesApp) -> None:
-    made, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
+    created, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
     own = await get_personal_organization(pages_app, person.user)
-    await begin_claim(pages_app, made, person)
+    await begin_claim(pages_app, created, person)
     async with pages_app.services.store.transaction() as rows:
-        await rows.operations.add(make_operation(made.project_id, due_at=clock.now() + timedelta(days=1)))
-    refused = await person.client.post(f"{made.claim_path}/confirm", org_id=own.id)
+        await rows.operations.add(make_operation(created.project_id, due_at=clock.now() + timedelta(days=1)))
+    refused = await person.client.post(f"{created.claim_path}/confirm", org_id=own.id)
     assert refused.status_code == 423
     assert "try again in a moment" in refused.text
     assert int(refused.headers["retry-after"]) >= 1
-    assert (await made.get_shown()).status is InstantStatus.CLAIMING
+    assert (await created.get_shown()).status is InstantStatus.CLAIMING
 
 
 async def test_forms_of_whoever_is_not_signed_in_change_nothing_and_lead_to_the_page(pages_app: PagesApp) -> None:
-    made, browser = await create_instant_database(pages_app.services), pages_app.open_client()
-    await browser.get(made.claim_path)
+    created, browser = await create_instant_database(pages_app.services), pages_app.open_client()
+    await browser.get(created.claim_path)
     await browser.get("/signin")
     for step in STEPS:
-        answer = await browser.post(f"{made.claim_path}/{step}", org_id="org-any")
-        assert (answer.status_code, answer.headers["location"]) == (303, made.claim_path)
-    assert (await made.get_shown()).status is InstantStatus.UNCLAIMED
+        response = await browser.post(f"{created.claim_path}/{step}", org_id="org-any")
+        assert (response.status_code, response.headers["location"]) == (303, created.claim_path)
+    assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
 
 
 @pytest.mark.parametrize("forgery", ["another page", "another token", "no token"])
 async def test_forged_forms_claim_nothing(pages_app: PagesApp, forgery: str) -> None:
-    made, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
+    created, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
     own = await get_personal_organization(pages_app, person.user)
-    await _forges(pages_app, person, forgery, f"{made.claim_path}/start")
-    assert (await made.get_shown()).status is InstantStatus.UNCLAIMED
-    await begin_claim(pages_app, made, person)
-    before = await made.get_row()
+    await _forges(pages_app, person, forgery, f"{created.claim_path}/start")
+    assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
+    await begin_claim(pages_app, created, person)
+    before = await created.get_row()
     for step in ("cancel", "confirm"):
-        await _forges(pages_app, person, forgery, f"{made.claim_path}/{step}", org_id=own.id)
-    assert await made.get_row() == before
-    assert (await made.get_project()).org_id == UNCLAIMED_ORGANIZATION
+        await _forges(pages_app, person, forgery, f"{created.claim_path}/{step}", org_id=own.id)
+    assert await created.get_row() == before
+    assert (await created.get_project()).org_id == UNCLAIMED_ORGANIZATION
 
 
-async def _forges(front: PagesApp, person: SignedInUser, forgery: str, path: str, **fields: str) -> None:
+async def _forges(app: PagesApp, person: SignedInUser, forgery: str, path: str, **fields: str) -> None:
     token = {"another page": person.client.form_token, "no token": ""}.get(forgery)
     if token is None:
-        token = (await front.sign_in_new_user()).client.form_token
+        token = (await app.sign_in_new_user()).client.form_token
     headers = {"Origin": "http://evil.example"} if forgery == "another page" else None
-    answer = await person.client.post(path, headers, **{"form_token": token, **fields})
-    assert answer.status_code == 403
-    assert "nothing was changed" in answer.text
+    response = await person.client.post(path, headers, **{"form_token": token, **fields})
+    assert response.status_code == 403
+    assert "nothing was changed" in response.text
 
 
 async def test_looking_changes_nothing(pages_app: PagesApp) -> None:
-    made, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
-    before = await made.get_row(), await made.get_project()
+    created, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
+    before = await created.get_row(), await created.get_project()
     for browser in (person.client, pages_app.open_client()):
-        for path in (made.claim_path, f"/database/{made.id}"):
+        for path in (created.claim_path, f"/database/{created.id}"):
             await browser.get(path)
             assert (await browser.client.head(path)).status_code in (200, 303)
         for step in STEPS:
-            assert (await browser.get(f"{made.claim_path}/{step}")).status_code == 405
-    assert (await made.get_row(), await made.get_project()) == before
+            assert (await browser.get(f"{created.claim_path}/{step}")).status_code == 405
+    assert (await created.get_row(), await created.get_project()) == before
 
 
 async def test_guessing_is_slowed_down(pages_app: PagesApp) -> None:
@@ -269,46 +269,46 @@ async def test_guessing_is_slowed_down(pages_app: PagesApp) -> None:
 
 
 async def test_no_visit_leaves_an_id_in_the_log(pages_app: PagesApp) -> None:
-    made, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
+    created, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
     with capture_logs() as lines:
         for browser in (pages_app.open_client(), person.client):
             for path in (
-                made.claim_path,
-                f"/database/{made.id}",
-                f"/signin?next={made.claim_path}",
-                f"/claim/{made.id}/start",
+                created.claim_path,
+                f"/database/{created.id}",
+                f"/signin?next={created.claim_path}",
+                f"/claim/{created.id}/start",
             ):
                 await browser.get(path)
-        await begin_claim(pages_app, made, person)
+        await begin_claim(pages_app, created, person)
         for step in ("cancel", "start"):
-            await person.client.post(f"{made.claim_path}/{step}")
+            await person.client.post(f"{created.claim_path}/{step}")
         await person.client.post(
-            f"{made.claim_path}/confirm", org_id=(await get_personal_organization(pages_app, person.user)).id
+            f"{created.claim_path}/confirm", org_id=(await get_personal_organization(pages_app, person.user)).id
         )
-        await person.client.get(made.claim_path)
+        await person.client.get(created.claim_path)
     assert [line["status"] for line in lines if line["event"] == "request"].count(303) >= 5
-    assert made.id not in str(lines)
-    assert made.id.replace("-", "") not in str(lines)
+    assert created.id not in str(lines)
+    assert created.id.replace("-", "") not in str(lines)
 
 
 async def test_the_one_who_comes_second_is_told_by_control_too(pages_app: PagesApp) -> None:
-    made, owner, other = (
+    created, owner, other = (
         await create_instant_database(pages_app.services),
         await pages_app.create_user(),
         await pages_app.create_user(),
     )
-    await claim_database(pages_app, made, owner)
+    await claim_database(pages_app, created, owner)
     with pytest.raises(Conflict, match="claimed already"):
-        await claims.begin_claim(await pages_app.create_context(other), made.id)
+        await claims.begin_claim(await pages_app.create_context(other), created.id)
 
 
-@pytest.mark.parametrize(("sign_up", "words"), [("invitation", "by invitation"), ("closed", "by the operator")])
+@pytest.mark.parametrize(("sign_up", "words"), [("invitation", "need an invitation"), ("closed", "Only the operator")])
 async def test_where_nobody_may_sign_up_the_page_says_what_to_do(
     shared_platform: platform.Platform, sign_up: str, words: str
 ) -> None:
-    front = PagesApp(shared_platform, sign_up=sign_up)
-    made = await create_instant_database(front.services)
-    text = (await front.open_client().get(made.claim_path)).text
+    app = PagesApp(shared_platform, sign_up=sign_up)
+    created = await create_instant_database(app.services)
+    text = (await app.open_client().get(created.claim_path)).text
     assert words in text
     assert "/signup" not in text
-    assert f"/signin?next={made.claim_path}" in text
+    assert f"/signin?next={created.claim_path}" in text

@@ -1,4 +1,4 @@
-"""Signing up on the way to a claim: the way back survives the mail, and leads nowhere else."""
+"""Signing up during a claim: the return path survives the mail and cannot lead elsewhere."""
 
 import pytest
 
@@ -36,35 +36,39 @@ def test_what_only_looks_like_a_claim_is_none(path: str) -> None:
 
 
 async def test_somebody_new_signs_up_and_comes_back_to_the_claim(pages_app: PagesApp) -> None:
-    made, email, browser = await create_instant_database(pages_app.services), make_email(), pages_app.open_client()
-    shown = ParsedPage((await browser.get(f"/signup?next={made.claim_path}")).text)
-    assert shown.hidden_value("next") == made.claim_path
-    assert f"/signin?next={made.claim_path}" in [link["href"] for link in shown.find_all("a")]
-    refused = await browser.post("/signup", email="no address", next=made.claim_path)
-    assert ParsedPage(refused.text).hidden_value("next") == made.claim_path
-    sent = await browser.post("/signup", email=email, next=made.claim_path)
-    assert f"/signup?next={made.claim_path}" in [link["href"] for link in ParsedPage(sent.text).find_all("a")]
-    elsewhere = pages_app.open_client()  # mails are read with other browsers, too
+    created, email, browser = await create_instant_database(pages_app.services), make_email(), pages_app.open_client()
+    shown = ParsedPage((await browser.get(f"/signup?next={created.claim_path}")).text)
+    assert shown.hidden_value("next") == created.claim_path
+    assert f"/signin?next={created.claim_path}" in [link["href"] for link in shown.find_all("a")]
+    refused = await browser.post("/signup", email="no address", next=created.claim_path)
+    assert ParsedPage(refused.text).hidden_value("next") == created.claim_path
+    sent = await browser.post("/signup", email=email, next=created.claim_path)
+    assert f"/signup?next={created.claim_path}" in [link["href"] for link in ParsedPage(sent.text).find_all("a")]
+    elsewhere = pages_app.open_client()  # the mail may be opened in another browser
     link = await pages_app.get_mailed_link(email)
     finish = ParsedPage((await elsewhere.get(link)).text)
     token = finish.hidden_value("token")
-    assert finish.hidden_value("next") == made.claim_path
-    again = await elsewhere.post("/welcome/finish", token=token, next=made.claim_path, name="Grace", password="short")
-    assert ParsedPage(again.text).hidden_value("next") == made.claim_path
-    answer = await elsewhere.post("/welcome/finish", token=token, next=made.claim_path, name="Grace", password=PASSWORD)
-    assert (answer.status_code, answer.headers["location"]) == (303, made.claim_path)
-    assert "Claim this database" in (await elsewhere.get(made.claim_path)).text
+    assert finish.hidden_value("next") == created.claim_path
+    again = await elsewhere.post(
+        "/welcome/finish", token=token, next=created.claim_path, name="Grace", password="short"
+    )
+    assert ParsedPage(again.text).hidden_value("next") == created.claim_path
+    response = await elsewhere.post(
+        "/welcome/finish", token=token, next=created.claim_path, name="Grace", password=PASSWORD
+    )
+    assert (response.status_code, response.headers["location"]) == (303, created.claim_path)
+    assert "Claim this database" in (await elsewhere.get(created.claim_path)).text
 
 
 async def test_somebody_who_forgot_that_they_have_an_account_comes_back_too(pages_app: PagesApp) -> None:
-    made, user, browser = (
+    created, user, browser = (
         await create_instant_database(pages_app.services),
         await pages_app.create_user(),
         pages_app.open_client(),
     )
-    await browser.get(f"/signup?next={made.claim_path}")
-    await browser.post("/signup", email=user.email, next=made.claim_path)
-    assert await pages_app.get_mailed_link(user.email) == f"/signin?next={made.claim_path}"
+    await browser.get(f"/signup?next={created.claim_path}")
+    await browser.post("/signup", email=user.email, next=created.claim_path)
+    assert await pages_app.get_mailed_link(user.email) == f"/signin?next={created.claim_path}"
 
 
 async def test_without_a_way_back_mails_are_as_they_were(pages_app: PagesApp) -> None:
@@ -88,5 +92,5 @@ async def test_signing_up_goes_on_to_no_other_place(pages_app: PagesApp, path: s
     finish = ParsedPage((await browser.get(f"{link}&next={path}")).text)
     assert finish.hidden_value("next") == return_paths.ACCOUNT_PATH
     token = finish.hidden_value("token")
-    answer = await browser.post("/welcome/finish", token=token, next=path, name="Grace", password=PASSWORD)
-    assert (answer.status_code, answer.headers["location"]) == (303, return_paths.ACCOUNT_PATH)
+    response = await browser.post("/welcome/finish", token=token, next=path, name="Grace", password=PASSWORD)
+    assert (response.status_code, response.headers["location"]) == (303, return_paths.ACCOUNT_PATH)

@@ -1,4 +1,4 @@
-"""Forms of others are refused: by where they come from, and by the token that only its reader was shown."""
+"""Forged forms are rejected by their origin and by the missing token."""
 
 import pytest
 
@@ -37,16 +37,16 @@ OWN = [
 ]
 
 
-async def _picture(front: PagesApp, person: SignedInUser) -> tuple[object, ...]:
-    """All that one of the forms could change."""
-    async with front.services.store.read() as rows:
+async def _picture(app: PagesApp, person: SignedInUser) -> tuple[object, ...]:
+    """Returns everything that one of the forms could change."""
+    async with app.services.store.read() as rows:
         return (
             await rows.users.get(person.user.id),
             await rows.users.get_by_email(FIELDS["email"]),
             await rows.sessions.list_by_user(person.user.id, person.user.created_at),
             await rows.api_keys.list_personal(person.user.id),
             await rows.organizations.list_by_user(person.user.id),
-            await front.list_mails(FIELDS["email"]),
+            await app.list_mails(FIELDS["email"]),
         )
 
 
@@ -59,10 +59,10 @@ async def test_a_form_that_comes_from_elsewhere_changes_nothing(pages_app: Pages
     person = await pages_app.sign_in_new_user()
     before = await _picture(pages_app, person)
     for path in POSTS:
-        answer = await person.client.post(path, headers, **FIELDS)
-        assert answer.status_code == 403, path
-        assert "nothing was changed" in answer.text
-        assert "set-cookie" not in answer.headers
+        response = await person.client.post(path, headers, **FIELDS)
+        assert response.status_code == 403, path
+        assert "nothing was changed" in response.text
+        assert "set-cookie" not in response.headers
     assert await _picture(pages_app, person) == before
 
 
@@ -83,9 +83,9 @@ async def test_a_form_without_its_own_token_changes_nothing(pages_app: PagesApp,
         token = visitor.form_token
     before = await _picture(pages_app, person)
     for path in POSTS:
-        answer = await person.client.post(path, **{**FIELDS, "form_token": token})
-        assert answer.status_code == 403, path
-        assert "Reload" in answer.text
+        response = await person.client.post(path, **{**FIELDS, "form_token": token})
+        assert response.status_code == 403, path
+        assert "Reload" in response.text
     assert await _picture(pages_app, person) == before
 
 
@@ -93,8 +93,8 @@ async def test_a_visitor_without_the_cookie_of_the_form_is_refused(pages_app: Pa
     user, browser, other = await pages_app.create_user(), pages_app.open_client(), pages_app.open_client()
     await browser.get("/signin")
     await other.get("/signin")
-    answer = await other.post("/signin", email=user.email, password="x", form_token=browser.form_token)
-    assert answer.status_code == 403
+    response = await other.post("/signin", email=user.email, password="x", form_token=browser.form_token)
+    assert response.status_code == 403
 
 
 async def test_the_token_of_a_session_ends_with_it(pages_app: PagesApp) -> None:
@@ -106,8 +106,8 @@ async def test_the_token_of_a_session_ends_with_it(pages_app: PagesApp) -> None:
 
 
 async def test_where_we_have_a_public_address_only_its_pages_count(shared_platform: platform.Platform) -> None:
-    front = PagesApp(shared_platform, public_url="https://db.example.org:443")
-    browser, user = front.open_client(), await front.create_user()
+    app = PagesApp(shared_platform, public_url="https://db.example.org:443")
+    browser, user = app.open_client(), await app.create_user()
     await browser.get("/signin")
     for origin in ("http://db.example.org", "https://db.example.org:8443", "https://evil.example"):
         refused = await browser.post("/signin", {"Origin": origin}, email=user.email, password="x")

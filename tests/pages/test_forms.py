@@ -1,4 +1,4 @@
-"""What is no form is refused with a page, before anything else is done."""
+"""Invalid forms are rejected with an error page before anything else happens."""
 
 import pytest
 
@@ -8,13 +8,13 @@ from support.pages_app import PagesApp
 FORM = "application/x-www-form-urlencoded"
 
 
-async def _sent(front: PagesApp, body: bytes, kind: str | None = FORM) -> tuple[int, str]:
-    browser = front.open_client()
+async def _sent(app: PagesApp, body: bytes, kind: str | None = FORM) -> tuple[int, str]:
+    browser = app.open_client()
     await browser.get("/signin")
-    headers = {"Origin": front.url, **({} if kind is None else {"Content-Type": kind})}
-    answer = await browser.client.post("/signin", content=body, headers=headers)
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    return answer.status_code, answer.text
+    headers = {"Origin": app.url, **({} if kind is None else {"Content-Type": kind})}
+    response = await browser.client.post("/signin", content=body, headers=headers)
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    return response.status_code, response.text
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ async def _sent(front: PagesApp, body: bytes, kind: str | None = FORM) -> tuple[
 async def test_a_body_that_is_no_form_is_refused(pages_app: PagesApp, body: bytes) -> None:
     status, text = await _sent(pages_app, body)
     assert status == 400
-    assert "could not be read" in text
+    assert "cannot be read" in text
 
 
 @pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/json", "text/plain", "", None])
@@ -47,7 +47,7 @@ async def test_another_kind_of_body_is_refused(pages_app: PagesApp, kind: str | 
 
 async def test_the_kind_may_name_its_alphabet(pages_app: PagesApp) -> None:
     status, text = await _sent(pages_app, b"email=a", f"{FORM}; charset=UTF-8")
-    assert (status, "Reload" in text) == (403, True)  # it was read, and lacks its token
+    assert (status, "Reload" in text) == (403, True)  # the form was parsed but has no token
 
 
 async def test_a_form_that_is_too_long_is_refused(shared_platform: platform.Platform) -> None:

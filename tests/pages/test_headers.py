@@ -1,4 +1,4 @@
-"""What every page tells the browser, whichever way it was come to."""
+"""Security headers of all pages."""
 
 import pytest
 
@@ -26,21 +26,21 @@ EVERY = {
 async def test_every_answer_has_them(pages_app: PagesApp, path: str) -> None:
     client = pages_app.open_client().client
     for method in METHODS:
-        answer = await client.request(method, path)
-        assert {name: answer.headers.get(name) for name in EVERY} == EVERY
-        assert "strict-transport-security" not in answer.headers
+        response = await client.request(method, path)
+        assert {name: response.headers.get(name) for name in EVERY} == EVERY
+        assert "strict-transport-security" not in response.headers
         if method not in PAGES[path].methods:
-            assert answer.status_code == 405
-            assert answer.headers["allow"] == ", ".join(PAGES[path].methods)
-            assert answer.headers["content-type"] == "text/html; charset=utf-8"
+            assert response.status_code == 405
+            assert response.headers["allow"] == ", ".join(PAGES[path].methods)
+            assert response.headers["content-type"] == "text/html; charset=utf-8"
         else:
-            assert answer.status_code in ({403} if method == "POST" else {200, 303, 404})
+            assert response.status_code in ({403} if method == "POST" else {200, 303, 404})
 
 
 async def test_where_people_come_by_https_they_shall_always(shared_platform: platform.Platform) -> None:
-    front = PagesApp(shared_platform, public_url="https://db.example.org")
+    app = PagesApp(shared_platform, public_url="https://db.example.org")
     for path in ("/signin", "/account", "/reset"):
-        assert (await front.open_client().get(path)).headers["strict-transport-security"] == "max-age=31536000"
+        assert (await app.open_client().get(path)).headers["strict-transport-security"] == "max-age=31536000"
 
 
 async def test_no_page_has_a_script_a_style_or_anything_from_elsewhere(pages_app: PagesApp) -> None:
@@ -55,11 +55,11 @@ async def test_the_stylesheet_and_the_icon_may_be_kept(pages_app: PagesApp, suff
     browser = pages_app.open_client()
     text = (await browser.get("/signin")).text
     address = text[text.index(f"/static/bough.{suffix}?") :].partition('"')[0]
-    answer = await browser.get(address)
-    assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
-    assert answer.headers["cache-control"].startswith("public, max-age=")
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert "set-cookie" not in answer.headers
+    response = await browser.get(address)
+    assert (response.status_code, response.headers["content-type"]) == (200, kind)
+    assert response.headers["cache-control"].startswith("public, max-age=")
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert "set-cookie" not in response.headers
 
 
 async def test_no_other_file_is_given(pages_app: PagesApp) -> None:

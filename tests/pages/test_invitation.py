@@ -1,4 +1,4 @@
-"""Invitations: shown by their link to whoever reads the mail, accepted by the address they are for."""
+"""The invitation page: its link, and who can accept."""
 
 from typing import Any
 
@@ -12,18 +12,18 @@ from support import platform
 from support.pages_app import PASSWORD, PagesApp, ParsedPage, make_email
 
 
-async def _invited(front: PagesApp, email: str, role: MemberRole = MemberRole.EDITOR) -> tuple[User, Organization, str]:
-    """By whom, into what, and the path of the link that was mailed."""
-    inviter = await front.create_user()
-    context = await front.create_context(inviter)
+async def _invited(app: PagesApp, email: str, role: MemberRole = MemberRole.EDITOR) -> tuple[User, Organization, str]:
+    """Returns the inviter, the organization and the path of the mailed link."""
+    inviter = await app.create_user()
+    context = await app.create_context(inviter)
     organization = await create_organization(context, "Looms & Sons")
-    await create_invitations(await front.create_context(inviter), organization, [Invitee(email, role)])
-    text = (await front.list_mails(email))[-1]
+    await create_invitations(await app.create_context(inviter), organization, [Invitee(email, role)])
+    text = (await app.list_mails(email))[-1]
     return inviter, organization, text[text.index("/invitation?token=") :].split()[0]
 
 
-async def _role_in(front: PagesApp, organization: Organization, email: str) -> MemberRole | None:
-    async with front.services.store.read() as rows:
+async def _role_in(app: PagesApp, organization: Organization, email: str) -> MemberRole | None:
+    async with app.services.store.read() as rows:
         user = await rows.users.get_by_email(email)
         member = await rows.members.get_by_user(organization.id, user.id) if user else None
     found: Any = getattr(member, "member", member)
@@ -41,8 +41,8 @@ async def test_somebody_new_makes_an_account_and_joins(pages_app: PagesApp) -> N
     refused = await browser.post("/invitation", token=token, name="Grace", password="short")
     assert refused.status_code == 400
     assert ParsedPage(refused.text).field_value("name") == "Grace"
-    answer = await browser.post("/invitation", token=token, name="Grace", password=PASSWORD)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/account")
+    response = await browser.post("/invitation", token=token, name="Grace", password=PASSWORD)
+    assert (response.status_code, response.headers["location"]) == (303, "/account")
     assert "Looms &amp; Sons" in (await browser.get("/account")).text
     assert await _role_in(pages_app, organization, email) is MemberRole.EDITOR
     assert (await pages_app.open_client().get(link)).status_code == 404
@@ -53,8 +53,8 @@ async def test_somebody_who_signed_in_accepts_with_a_button(pages_app: PagesApp)
     _inviter, organization, link = await _invited(pages_app, person.user.email)
     shown = await person.client.get(link)
     assert "password" not in {field.get("type") for field in ParsedPage(shown.text).find_all("input")}
-    answer = await person.client.post("/invitation", token=ParsedPage(shown.text).field_value("token"))
-    assert (answer.status_code, answer.headers["location"]) == (303, "/account?done=joined")
+    response = await person.client.post("/invitation", token=ParsedPage(shown.text).field_value("token"))
+    assert (response.status_code, response.headers["location"]) == (303, "/account?done=joined")
     assert await _role_in(pages_app, organization, person.user.email) is MemberRole.EDITOR
 
 
@@ -65,8 +65,8 @@ async def test_somebody_who_has_an_account_signs_in_first_and_comes_back(pages_a
     assert "password" not in {field.get("type") for field in shown.find_all("input")}
     assert shown.field_value("next") == link
     await browser.get("/signin", params={"next": link})
-    answer = await browser.post("/signin", email=user.email, password=PASSWORD, next=link)
-    assert answer.headers["location"] == link
+    response = await browser.post("/signin", email=user.email, password=PASSWORD, next=link)
+    assert response.headers["location"] == link
     assert await _role_in(pages_app, organization, user.email) is None
 
 
@@ -74,8 +74,8 @@ async def test_nobody_accepts_with_the_link_of_an_account_without_signing_in(pag
     user, browser = await pages_app.create_user(), pages_app.open_client()
     _inviter, organization, link = await _invited(pages_app, user.email)
     await browser.get(link)
-    answer = await browser.post("/invitation", token=link.partition("=")[2], name="X", password="a new good password")
-    assert answer.status_code == 403
+    response = await browser.post("/invitation", token=link.partition("=")[2], name="X", password="a new good password")
+    assert response.status_code == 403
     assert await _role_in(pages_app, organization, user.email) is None
     await browser.sign_in(user)
 
@@ -88,9 +88,9 @@ async def test_another_person_is_told_for_whom_it_is_and_may_sign_out(pages_app:
     assert person.user.email in shown.text
     assert (await person.client.post("/invitation", token=link.partition("=")[2])).status_code == 403
     assert await _role_in(pages_app, organization, person.user.email) is None
-    answer = await person.client.post("/signout", next=link)
-    assert answer.headers["location"] == link
-    assert "Make my account and accept" in (await person.client.get(link)).text
+    response = await person.client.post("/signout", next=link)
+    assert response.headers["location"] == link
+    assert "Create account and accept" in (await person.client.get(link)).text
 
 
 async def test_the_account_page_lists_invitations_and_accepts_them(pages_app: PagesApp) -> None:
@@ -100,8 +100,8 @@ async def test_the_account_page_lists_invitations_and_accepts_them(pages_app: Pa
     assert "Invitation to Looms &amp; Sons" in shown.text
     assert inviter.email in shown.text
     invitation = ParsedPage(shown.text).field_value("invitation")
-    answer = await person.client.post("/account/invitations", invitation=invitation)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/account?done=joined")
+    response = await person.client.post("/account/invitations", invitation=invitation)
+    assert (response.status_code, response.headers["location"]) == (303, "/account?done=joined")
     assert await _role_in(pages_app, organization, person.user.email) is MemberRole.VIEWER
     assert (await person.client.post("/account/invitations", invitation=invitation)).status_code == 404
 
@@ -117,13 +117,13 @@ async def test_an_invitation_that_is_not_theirs_cannot_be_accepted(pages_app: Pa
 async def test_where_the_operator_makes_accounts_somebody_new_is_told_to_ask(
     shared_platform: platform.Platform,
 ) -> None:
-    front, email = PagesApp(shared_platform, sign_up="closed"), make_email()
-    _inviter, organization, link = await _invited(front, email)
-    browser = front.open_client()
+    app, email = PagesApp(shared_platform, sign_up="closed"), make_email()
+    _inviter, organization, link = await _invited(app, email)
+    browser = app.open_client()
     shown = await browser.get(link)
-    assert "by the operator" in shown.text
+    assert "Only the operator" in shown.text
     assert "password" not in {field.get("type") for field in ParsedPage(shown.text).find_all("input")}
     await browser.get("/signin")
-    answer = await browser.post("/invitation", token=link.partition("=")[2], name="", password=PASSWORD)
-    assert answer.status_code == 403
-    assert await _role_in(front, organization, email) is None
+    response = await browser.post("/invitation", token=link.partition("=")[2], name="", password=PASSWORD)
+    assert response.status_code == 403
+    assert await _role_in(app, organization, email) is None

@@ -1,4 +1,4 @@
-"""Setting passwords: by a link in a mail, as the operator for the first time, or knowing the old one."""
+"""Setting a password: with a mailed link, as the operator for the first time, or with the old password."""
 
 import pytest
 
@@ -16,8 +16,8 @@ async def test_the_link_in_the_mail_sets_a_new_password_and_signs_out_all_others
     assert (await browser.post("/forgot", email=person.user.email)).status_code == 200
     link = await pages_app.get_mailed_link(person.user.email)
     shown = ParsedPage((await browser.get(link)).text)
-    answer = await browser.post("/reset", token=shown.field_value("token"), password=NEW)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/account")
+    response = await browser.post("/reset", token=shown.field_value("token"), password=NEW)
+    assert (response.status_code, response.headers["location"]) == (303, "/account")
     assert (await browser.get("/account")).status_code == 200
     assert (await person.client.get("/account")).headers["location"] == "/signin"
     await pages_app.open_client().sign_in(person.user, NEW)
@@ -65,13 +65,13 @@ async def test_the_operator_begins_with_an_address_and_a_password(pages_app: Pag
         token = await accounts.add_link(
             rows, pages_app.services.keys, LinkPurpose.WELCOME, operator.email, user=operator
         )
-    taken, email, browser = (await pages_app.create_user()).email, make_email(), pages_app.open_client()
+    used_email, email, browser = (await pages_app.create_user()).email, make_email(), pages_app.open_client()
     await browser.get(f"/welcome?token={token}")
-    refused = await browser.post("/welcome", token=token, email=taken, password=NEW)
+    refused = await browser.post("/welcome", token=token, email=used_email, password=NEW)
     assert refused.status_code == 409
-    assert ParsedPage(refused.text).field_value("email") == taken
-    answer = await browser.post("/welcome", token=token, email=email, password=NEW)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/account")
+    assert ParsedPage(refused.text).field_value("email") == used_email
+    response = await browser.post("/welcome", token=token, email=email, password=NEW)
+    assert (response.status_code, response.headers["location"]) == (303, "/account")
     assert email in (await browser.get("/account")).text
     assert (await pages_app.open_client().get(f"/welcome?token={token}")).status_code == 404
 
@@ -89,9 +89,9 @@ async def test_a_link_of_one_kind_is_none_of_another(pages_app: PagesApp) -> Non
 async def test_who_knows_the_old_password_changes_it_and_stays_signed_in(pages_app: PagesApp) -> None:
     person, elsewhere = await pages_app.sign_in_new_user(), pages_app.open_client()
     await elsewhere.sign_in(person.user)
-    answer = await person.client.post("/account/password", old=PASSWORD, new=NEW)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/account?done=password")
-    assert "The password is changed" in (await person.client.get("/account?done=password")).text
+    response = await person.client.post("/account/password", old=PASSWORD, new=NEW)
+    assert (response.status_code, response.headers["location"]) == (303, "/account?done=password")
+    assert "The password has been changed" in (await person.client.get("/account?done=password")).text
     assert (await elsewhere.get("/account")).headers["location"] == "/signin"
     await pages_app.open_client().sign_in(person.user, NEW)
 

@@ -1,4 +1,4 @@
-"""Signing in and out: one secret a session, the same answer to every wrong guess, no way to elsewhere."""
+"""Signing in and out: one secret per session, the same error for every wrong guess, no open redirects."""
 
 from dataclasses import replace
 from typing import Any
@@ -45,18 +45,18 @@ async def test_the_first_page_leads_to_signing_in_and_then_to_the_account(pages_
 async def test_the_address_may_be_written_in_capitals(pages_app: PagesApp) -> None:
     user, browser = await pages_app.create_user(), pages_app.open_client()
     await browser.get("/signin")
-    answer = await browser.post("/signin", email=f" {user.email.upper()} ", password=PASSWORD)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/account")
+    response = await browser.post("/signin", email=f" {user.email.upper()} ", password=PASSWORD)
+    assert (response.status_code, response.headers["location"]) == (303, "/account")
 
 
 async def test_a_wrong_guess_keeps_what_was_typed_but_not_the_password(pages_app: PagesApp) -> None:
     browser, email = pages_app.open_client(), make_email()
     await browser.get("/signin")
-    answer = await browser.post("/signin", email=email, password="no such password")
-    assert answer.status_code == 401
-    assert email in answer.text
-    assert "no such password" not in answer.text
-    assert 'role="alert"' in answer.text
+    response = await browser.post("/signin", email=email, password="no such password")
+    assert response.status_code == 401
+    assert email in response.text
+    assert "no such password" not in response.text
+    assert 'role="alert"' in response.text
 
 
 async def test_a_wrong_password_and_an_unknown_address_are_answered_alike(pages_app: PagesApp) -> None:
@@ -69,10 +69,10 @@ async def test_a_wrong_password_and_an_unknown_address_are_answered_alike(pages_
 
 async def test_a_wrong_password_and_an_unknown_address_take_the_same_work(shared_platform: platform.Platform) -> None:
     counted = Counted()
-    front = PagesApp(shared_platform, passwords=Passwords(counted))
-    user, browser = await front.create_user(), front.open_client()
+    app = PagesApp(shared_platform, passwords=Passwords(counted))
+    user, browser = await app.create_user(), app.open_client()
     await browser.get("/signin")
-    await browser.post("/signin", email=make_email(), password="a wrong password")  # makes nobody's digest
+    await browser.post("/signin", email=make_email(), password="a wrong password")  # computes the dummy digest
     for email in (user.email, make_email(), "no address"):
         counted.verified = counted.hashed = 0
         await browser.post("/signin", email=email, password="a wrong password")
@@ -84,13 +84,13 @@ class Counted(PasswordHasher):
         super().__init__(time_cost=1, memory_cost=8, parallelism=1)
         self.verified = self.hashed = 0
 
-    def verify(self, *given: Any) -> Any:
+    def verify(self, *arguments: Any) -> Any:
         self.verified += 1
-        return super().verify(*given)
+        return super().verify(*arguments)
 
-    def hash(self, *given: Any, **options: Any) -> str:
+    def hash(self, *arguments: Any, **options: Any) -> str:
         self.hashed += 1
-        return super().hash(*given, **options)
+        return super().hash(*arguments, **options)
 
 
 async def test_a_digest_of_less_work_is_made_anew_at_sign_in(shared_platform: platform.Platform) -> None:
@@ -108,25 +108,25 @@ async def test_a_digest_of_less_work_is_made_anew_at_sign_in(shared_platform: pl
 
 async def test_a_password_that_is_changed_during_sign_in_stays_changed(shared_platform: platform.Platform) -> None:
     changing = Changing(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-    front = PagesApp(shared_platform, passwords=changing)
-    user, browser = await front.create_user(), front.open_client()
-    changing.front, changing.to = front, replace(user, password_digest="another")
+    app = PagesApp(shared_platform, passwords=changing)
+    user, browser = await app.create_user(), app.open_client()
+    changing.app, changing.to = app, replace(user, password_digest="another")
     await browser.get("/signin")
     assert (await browser.post("/signin", email=user.email, password=PASSWORD)).status_code == 401
-    async with front.services.store.read() as rows:
+    async with app.services.store.read() as rows:
         after = await rows.users.get(user.id)
     assert after is not None
     assert after.password_digest == "another"
 
 
 class Changing(Passwords):
-    """While it checks one, somebody resets the password."""
+    """The password is reset while it is being checked."""
 
-    front: PagesApp
+    app: PagesApp
     to: Any
 
     async def matches(self, digest: str | None, password: str) -> bool:
-        async with self.front.services.store.transaction() as rows:
+        async with self.app.services.store.transaction() as rows:
             await rows.users.save(self.to)
         return await super().matches(digest, password)
 
@@ -155,9 +155,9 @@ async def test_guesses_at_many_accounts_from_one_place_are_stopped_too(pages_app
     await browser.get("/signin")
     for _ in range(30):
         assert (await browser.post("/signin", email=make_email(), password="wrong guess")).status_code == 401
-    beside = pages_app.open_client("2001:db8::ffff")
-    await beside.get("/signin")
-    assert (await beside.post("/signin", email=make_email(), password="wrong guess")).status_code == 429
+    neighbor = pages_app.open_client("2001:db8::ffff")
+    await neighbor.get("/signin")
+    assert (await neighbor.post("/signin", email=make_email(), password="wrong guess")).status_code == 429
 
 
 @pytest.mark.parametrize("path", ELSEWHERE)
@@ -170,18 +170,18 @@ async def test_signing_in_goes_on_to_no_other_place(pages_app: PagesApp, path: s
     user, browser = await pages_app.create_user(), pages_app.open_client()
     shown = await browser.get("/signin", params={"next": path})
     assert 'name="next" value="/account"' in shown.text
-    answer = await browser.post("/signin", email=user.email, password=PASSWORD, next=path)
-    if answer.status_code == 303:
-        assert answer.headers["location"] == "/account"
+    response = await browser.post("/signin", email=user.email, password=PASSWORD, next=path)
+    if response.status_code == 303:
+        assert response.headers["location"] == "/account"
     else:
-        assert (answer.status_code, answer.headers.get("location")) == (400, None)
-    assert "a=b" not in str(answer.headers)
+        assert (response.status_code, response.headers.get("location")) == (400, None)
+    assert "a=b" not in str(response.headers)
 
 
 async def test_signing_in_goes_on_to_an_invitation(pages_app: PagesApp) -> None:
     user, browser = await pages_app.create_user(), pages_app.open_client()
-    answer = await browser.sign_in(user, next="/invitation?token=abc-DEF_1")
-    assert answer.headers["location"] == "/invitation?token=abc-DEF_1"
+    response = await browser.sign_in(user, next="/invitation?token=abc-DEF_1")
+    assert response.headers["location"] == "/invitation?token=abc-DEF_1"
 
 
 async def test_every_session_has_a_secret_of_its_own_that_is_not_kept(pages_app: PagesApp) -> None:
@@ -211,8 +211,8 @@ async def test_a_secret_that_was_planted_before_never_becomes_a_session(pages_ap
 
 @pytest.mark.parametrize("value", ["", "x", "é" * 43, "a" * 5000, "../../etc", "null"])
 async def test_a_cookie_that_is_none_of_ours_is_nobody(pages_app: PagesApp, value: str) -> None:
-    answer = await pages_app.open_client().get("/account", headers={"Cookie": f"bough_session={value}".encode()})
-    assert (answer.status_code, answer.headers["location"]) == (303, "/signin")
+    response = await pages_app.open_client().get("/account", headers={"Cookie": f"bough_session={value}".encode()})
+    assert (response.status_code, response.headers["location"]) == (303, "/signin")
 
 
 async def test_the_cookies_of_an_http_installation(pages_app: PagesApp) -> None:
@@ -226,8 +226,8 @@ async def test_the_cookies_of_an_http_installation(pages_app: PagesApp) -> None:
 
 
 async def test_cookies_are_bound_to_us_where_people_come_by_https(shared_platform: platform.Platform) -> None:
-    front = PagesApp(shared_platform, public_url="https://db.example.org", session_days=2)
-    user, browser = await front.create_user(), front.open_client()
+    app = PagesApp(shared_platform, public_url="https://db.example.org", session_days=2)
+    user, browser = await app.create_user(), app.open_client()
     visitor = (await browser.get("/signin")).headers["set-cookie"]
     session = (await browser.post("/signin", email=user.email, password=PASSWORD)).headers["set-cookie"]
     for cookie, name, age in (
@@ -237,7 +237,7 @@ async def test_cookies_are_bound_to_us_where_people_come_by_https(shared_platfor
         said = {part.strip() for part in cookie.split(";")[1:]}
         assert cookie.startswith(f"{name}=")
         assert said == {"HttpOnly", "Secure", "SameSite=lax", "Path=/", f"Max-Age={age}"}
-    plain = front.open_client()
+    plain = app.open_client()
     plain.set_session_cookie(session.partition("=")[2].partition(";")[0])
     assert (await plain.get("/account")).headers["location"] == "/signin"
 
@@ -245,9 +245,9 @@ async def test_cookies_are_bound_to_us_where_people_come_by_https(shared_platfor
 async def test_signing_out_ends_the_session_itself(pages_app: PagesApp) -> None:
     person = await pages_app.sign_in_new_user()
     secret = person.client.session
-    answer = await person.client.post("/signout")
-    assert answer.headers["location"] == "/signin"
-    assert "Max-Age=0" in answer.headers["set-cookie"]
+    response = await person.client.post("/signout")
+    assert response.headers["location"] == "/signin"
+    assert "Max-Age=0" in response.headers["set-cookie"]
     thief = pages_app.open_client()
     thief.set_session_cookie(secret)
     assert (await thief.get("/account")).headers["location"] == "/signin"

@@ -1,4 +1,4 @@
-"""Signing up: a mail first, an account after; whoever asks learns nothing about an address."""
+"""Signing up: first a mail, then the account; the form reveals nothing about an address."""
 
 import httpx2
 import pytest
@@ -17,8 +17,8 @@ async def _finishes(browser: PageClient, link: str, name: str = "Grace", passwor
     return await browser.post("/welcome/finish", token=_token(link), name=name, password=password)
 
 
-async def _has_account(front: PagesApp, email: str) -> bool:
-    async with front.services.store.read() as rows:
+async def _has_account(app: PagesApp, email: str) -> bool:
+    async with app.services.store.read() as rows:
         return await rows.users.get_by_email(email) is not None
 
 
@@ -28,8 +28,8 @@ async def test_the_link_in_the_mail_makes_the_account_and_signs_in(pages_app: Pa
     assert not await _has_account(pages_app, email)
     shown = await browser.get(await pages_app.get_mailed_link(email))
     assert email in shown.text
-    answer = await _finishes(browser, await pages_app.get_mailed_link(email))
-    assert (answer.status_code, answer.headers["location"]) == (303, "/account")
+    response = await _finishes(browser, await pages_app.get_mailed_link(email))
+    assert (response.status_code, response.headers["location"]) == (303, "/account")
     account = await browser.get("/account")
     assert "<h1>Grace</h1>" in account.text
     assert email in account.text
@@ -61,9 +61,9 @@ async def test_a_link_works_once(pages_app: PagesApp) -> None:
 @pytest.mark.parametrize("token", ["", "nothing", "a" * 5000, "%00", "é"])
 async def test_a_link_that_nobody_made_leads_nowhere(pages_app: PagesApp, token: str) -> None:
     for path in ("/welcome/finish", "/reset", "/welcome", "/invitation"):
-        answer = await pages_app.open_client().get(f"{path}?token={token}")
-        assert answer.status_code == 404
-        assert "<h1>" in answer.text
+        response = await pages_app.open_client().get(f"{path}?token={token}")
+        assert response.status_code == 404
+        assert "<h1>" in response.text
 
 
 async def test_known_and_unknown_addresses_are_answered_alike(pages_app: PagesApp) -> None:
@@ -76,9 +76,9 @@ async def test_known_and_unknown_addresses_are_answered_alike(pages_app: PagesAp
 
 @pytest.mark.parametrize("email", ["no address", "ada@example.com\r\nBcc: all@example.com", "", "a" * 300])
 async def test_what_is_no_address_is_said_beside_the_form(pages_app: PagesApp, email: str) -> None:
-    answer = await _asks(pages_app.open_client(), email)
-    assert answer.status_code == 400
-    assert "bcc" not in answer.headers
+    response = await _asks(pages_app.open_client(), email)
+    assert response.status_code == 400
+    assert "bcc" not in response.headers
     assert await pages_app.list_mails("ada@example.com") == []
 
 
@@ -99,11 +99,11 @@ async def test_what_will_not_do_leaves_the_link_to_try_again(
     email, browser = make_email(), pages_app.open_client()
     await _asks(browser, email)
     link = await pages_app.get_mailed_link(email)
-    answer = await _finishes(browser, link, name, password)
-    assert answer.status_code == 400
-    assert word in answer.text
-    assert not password or f'value="{password}"' not in answer.text
-    assert "x-header" not in answer.headers
+    response = await _finishes(browser, link, name, password)
+    assert response.status_code == 400
+    assert word in response.text
+    assert not password or f'value="{password}"' not in response.text
+    assert "x-header" not in response.headers
     assert not await _has_account(pages_app, email)
     assert (await _finishes(browser, link)).status_code == 303
 
@@ -117,7 +117,7 @@ async def test_the_address_is_no_password(pages_app: PagesApp) -> None:
 
 
 async def test_nobody_prepares_an_account_with_the_address_of_another(pages_app: PagesApp) -> None:
-    """Whoever asked chose nothing that counts: the password is that of who follows the link."""
+    """Only the password of the user who follows the link counts."""
     email, browser = make_email(), pages_app.open_client()
     await browser.get("/signup")
     await browser.post("/signup", email=email, name="Mallory", password="a password of Mallory's")
@@ -128,15 +128,15 @@ async def test_nobody_prepares_an_account_with_the_address_of_another(pages_app:
 
 
 async def test_what_was_typed_is_kept_and_escaped(pages_app: PagesApp) -> None:
-    answer = await _asks(pages_app.open_client(), 'ada"><b>@example.com')
-    assert "<b>" not in answer.text
-    assert "ada&#34;&gt;&lt;b&gt;@example.com" in answer.text
+    response = await _asks(pages_app.open_client(), 'ada"><b>@example.com')
+    assert "<b>" not in response.text
+    assert "ada&#34;&gt;&lt;b&gt;@example.com" in response.text
     email, browser = make_email(), pages_app.open_client()
     await _asks(browser, email)
-    answer = await _finishes(browser, await pages_app.get_mailed_link(email), "<script>alert(1)</script>", "short")
-    assert answer.status_code == 400
-    assert "<script" not in answer.text
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
+    response = await _finishes(browser, await pages_app.get_mailed_link(email), "<script>alert(1)</script>", "short")
+    assert response.status_code == 400
+    assert "<script" not in response.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in response.text
 
 
 async def test_mails_to_one_address_are_few(pages_app: PagesApp) -> None:
@@ -153,19 +153,19 @@ async def test_links_never_say_what_the_request_said_of_its_host(pages_app: Page
     email, browser = make_email(), pages_app.open_client()
     evil = {"Host": "evil.example", "Origin": "http://evil.example"}
     shown = await browser.get("/signup", headers=evil)
-    answer = await browser.post("/signup", evil, email=email)
-    assert answer.status_code == 200
-    letter = (await pages_app.list_mails(email))[-1]
-    assert "evil" not in shown.text + answer.text + str(answer.headers) + letter
-    assert "http://127.0.0.1:8432/welcome/finish?token=" in letter
+    response = await browser.post("/signup", evil, email=email)
+    assert response.status_code == 200
+    mail = (await pages_app.list_mails(email))[-1]
+    assert "evil" not in shown.text + response.text + str(response.headers) + mail
+    assert "http://127.0.0.1:8432/welcome/finish?token=" in mail
 
 
-@pytest.mark.parametrize(("sign_up", "words"), [("invitation", "by invitation"), ("closed", "by the operator")])
+@pytest.mark.parametrize(("sign_up", "words"), [("invitation", "need an invitation"), ("closed", "Only the operator")])
 async def test_where_not_everybody_may_sign_up_the_page_says_who_may(
     shared_platform: platform.Platform, sign_up: str, words: str
 ) -> None:
-    front, email = PagesApp(shared_platform, sign_up=sign_up), make_email()
-    browser = front.open_client()
+    app, email = PagesApp(shared_platform, sign_up=sign_up), make_email()
+    browser = app.open_client()
     assert "/signup" not in (await browser.get("/signin")).text
     shown = await browser.get("/signup")
     assert shown.status_code == 200
@@ -174,7 +174,7 @@ async def test_where_not_everybody_may_sign_up_the_page_says_who_may(
     await browser.get("/signin")
     refused = await browser.post("/signup", email=email)
     assert refused.status_code == 403
-    assert await front.list_mails(email) == []
+    assert await app.list_mails(email) == []
 
 
 def _token(link: str) -> str:

@@ -1,4 +1,4 @@
-"""Statements that change what is in a branch, and what a stopped server's files tell: as text and bytes."""
+"""Statements that change the contents of a branch, and the files of a stopped server."""
 
 import struct
 
@@ -14,8 +14,8 @@ LSNS = st.integers(min_value=0, max_value=2**64 - 1)
 
 
 def test_a_role_that_may_log_in_is_made_as_every_tenant_is() -> None:
-    made = create_or_alter("app", "v", can_login=True, exists=False, major=17)
-    assert made == roles.create("app", "v", 17)
+    created = create_or_alter("app", "v", can_login=True, exists=False, major=17)
+    assert created == roles.create("app", "v", 17)
     assert create_or_alter("app", None, can_login=True, exists=True, major=17) == [
         'alter role "app" login password null'
     ]

@@ -1,4 +1,4 @@
-"""What belongs to a server and not to a copy of its data."""
+"""Which files of a data folder a clone omits."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How a server is told where to stop, as text."""
+"""Settings and files of recovery."""
 
 import shlex
 import subprocess
@@ -43,7 +43,7 @@ def test_the_timeline_is_always_said() -> None:
 
 
 def test_wal_is_found_in_a_folder_of_any_name(tmp_path: Path) -> None:
-    """As Postgres runs the command: it puts in the two names, and makes one percent sign of two."""
+    """Runs the command as Postgres does: replaces the two placeholders, and `%%` with `%`."""
     spool = tmp_path / """it's 100% "here" $HOME"""
     spool.mkdir()
     (spool / "00000002.history").write_text("1\n")

@@ -1,4 +1,4 @@
-"""How a replica follows, as text: names, settings, and segments known by how they begin."""
+"""Settings of read replicas, and how WAL segments are recognized."""
 
 import struct
 
@@ -34,7 +34,7 @@ def test_a_limit_is_raised_and_never_lowered() -> None:
 def test_a_limit_is_read_as_postgres_reads_it() -> None:
     assert replication.limit_value({"max_worker_processes": " 1.6e1 "}, "max_worker_processes") == 16
     assert replication.limit_value({}, "max_worker_processes") == 8
-    assert replication.limit_value({}, "max_wal_senders") == 20  # what every compute has
+    assert replication.limit_value({}, "max_wal_senders") == 20  # the default of every compute
 
 
 def test_a_path_cannot_end_its_quotes() -> None:
@@ -47,5 +47,5 @@ def test_a_segment_is_followed_by_the_next(number: int, timeline: int) -> None:
     name = wal.segment_name(timeline, number * SEGMENT)
     assert wal.next_segment(name) == wal.segment_name(timeline, (number + 1) * SEGMENT)
     assert wal.is_initialized(name, head(number * SEGMENT))
-    assert not wal.is_initialized(wal.next_segment(name), head(number * SEGMENT))  # kept for later use
+    assert not wal.is_initialized(wal.next_segment(name), head(number * SEGMENT))  # a recycled file
     assert not wal.is_initialized(name, b"")

@@ -1,4 +1,4 @@
-"""What a tenant may set: the table against real servers, values against how they read them, and the sentences."""
+"""Settings of tenants: the table and the parsing of values are compared with real servers; error messages."""
 
 import random
 import subprocess
@@ -30,8 +30,8 @@ from bough.postgres.tenant_settings.value_types import BoolType, EnumType, Integ
 from support.platform import temporary_folder
 
 COLUMNS = "name, vartype, coalesce(unit, ''), min_val, max_val, array_to_string(enumvals, ','), context"
-OF_THE_BUILD = {"lz4", "zstd", "io_uring"}  # values that some builds have and others lack
-WITHOUT_DEBUG = {"log_min_error_statement"}  # not every value is offered
+BUILD_DEPENDENT = {"lz4", "zstd", "io_uring"}  # values that not every build supports
+WITHOUT_DEBUG = {"log_min_error_statement"}  # settings that do not offer every value
 ROUNDS = 12
 SIZES = ("B", "kB", "MB", "GB", "TB")
 TIMES = ("us", "ms", "s", "min", "h", "d")
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Server:
-    """A data folder that nobody serves, and the program that would."""
+    """A data folder without a running server, and its Postgres program."""
 
     install: Install
     data: Path
@@ -59,12 +59,12 @@ class Server:
     def major(self) -> int:
         return self.install.major
 
-    def takes(self, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """Whether the server would start with them: it reads all, and tells one."""
+    def try_settings(self, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """Tests whether the server would start with the settings: it reads all of them and prints one."""
         options = [word for name, text in settings.items() for word in ("-c", f"{name}={text}")]
         return self._run(["postgres", "-D", str(self.data), *options, "-C", next(iter(settings))])
 
-    def told(self, sql: str) -> list[list[str]]:
+    def query(self, sql: str) -> list[list[str]]:
         command = ["postgres", "--single", "-j", "-D", str(self.data), "postgres"]
         done = self._run(command, f"copy ({sql}) to stdout\n")
         assert done.returncode == 0, done.stderr
@@ -72,7 +72,7 @@ class Server:
         return [line.split("\t") for line in lines if "\t" in line]
 
     def rows(self) -> dict[str, Row]:
-        return {name.lower(): Row(*rest) for name, *rest in self.told(f"select {COLUMNS} from pg_settings")}
+        return {name.lower(): Row(*rest) for name, *rest in self.query(f"select {COLUMNS} from pg_settings")}
 
     def initdb(self) -> None:
         done = self._run(["initdb", "-N", "-E", "UTF8", "--locale=C", "-A", "trust", "-D", str(self.data)])
@@ -92,12 +92,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     download.fetch_install(17, default_cache())
     install = installs.select_preferred(installs.find_installs(default_cache()).values())[request.param]
     with temporary_folder(0o777) as folder:
-        made = Server(install, folder / "data")
-        made.initdb()
-        yield made
+        created = Server(install, folder / "data")
+        created.initdb()
+        yield created
 
 
-# The table says what the servers say.
+# The table matches the servers.
 
 
 def test_the_table_is_what_the_server_says(server: Server) -> None:
@@ -118,7 +118,7 @@ def differences(setting: Setting, row: Row) -> Iterator[str]:
     if setting.needs_restart != (row.context == "postmaster"):
         yield f"has the context {row.context}"
     if isinstance(kind, EnumType):
-        values = set(row.values.split(",")) - OF_THE_BUILD
+        values = set(row.values.split(",")) - BUILD_DEPENDENT
         if not set(kind.values) <= values or (set(kind.values) != values and setting.name not in WITHOUT_DEBUG):
             yield f"has the values {row.values}"
     if isinstance(kind, RealType):
@@ -140,12 +140,12 @@ def test_every_setting_of_the_server_is_offered_or_withheld(server: Server) -> N
 
 
 def test_the_server_knows_the_time_zones(server: Server) -> None:
-    known = {name for name, _ in server.told("select name, abbrev from pg_timezone_names")}
+    known = {name for name, _ in server.query("select name, abbrev from pg_timezone_names")}
     assert time_zones.TIME_ZONES - known == set()
 
 
 def test_the_server_knows_the_text_search_configurations(server: Server) -> None:
-    known = {name for name, _ in server.told("select cfgname, cfgowner from pg_ts_config")}
+    known = {name for name, _ in server.query("select cfgname, cfgowner from pg_ts_config")}
     assert set(TEXT_SEARCHES) - known == set()
 
 
@@ -157,7 +157,7 @@ def test_a_name_means_one_thing(major: int) -> None:
     assert not RESERVED_SETTINGS.keys() & names
 
 
-# Values are read as the servers read them.
+# Values are parsed as the servers parse them.
 
 
 def number(kind: RealType, dice: random.Random) -> str:
@@ -184,7 +184,7 @@ def some_text(kind: ValueType, dice: random.Random) -> str:
     return dice.choice((", ", ",", " , ")).join(dice.choices(words, k=dice.randint(0, 3)))
 
 
-def is_taken(name: str, text: str, major: int) -> bool:
+def is_accepted(name: str, text: str, major: int) -> bool:
     try:
         tenant_settings.check_settings({name: text}, major)
     except Invalid:
@@ -195,19 +195,19 @@ def is_taken(name: str, text: str, major: int) -> bool:
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_the_server_takes_what_is_taken(server: Server, seed: int) -> None:
     dice = random.Random(seed)
-    taken: dict[str, str] = {}
+    accepted: dict[str, str] = {}
     for name, setting in available_settings(server.major).items():
         tries = (some_text(setting.value_type, dice) for _ in range(40))
-        text = next((text for text in tries if is_taken(name, text, server.major)), None)
+        text = next((text for text in tries if is_accepted(name, text, server.major)), None)
         if text is not None:
-            taken[name] = text
-    assert len(taken) > 130
-    done = server.takes(taken)
+            accepted[name] = text
+    assert len(accepted) > 130
+    done = server.try_settings(accepted)
     assert done.returncode == 0, done.stderr
 
 
 def test_what_is_out_of_range_the_server_refuses(server: Server, is_long_run: bool) -> None:
-    """Each text is a start of the server."""
+    """Each text needs a start of the server."""
     dice = random.Random(1)
     tried = 0
     for name, setting in available_settings(server.major).items():
@@ -215,7 +215,7 @@ def test_what_is_out_of_range_the_server_refuses(server: Server, is_long_run: bo
         texts = [some_text(kind, dice) for _ in range(60)] if isinstance(kind, RealType) else []
         outside = [text for text in texts if is_outside(kind, text)]
         for text in outside[: 2 if is_long_run else dice.randrange(2)]:
-            done = server.takes({name: text})
+            done = server.try_settings({name: text})
             assert done.returncode != 0, f"{name} = {text!r} gives {done.stdout}"
             tried += 1
     assert tried > (60 if is_long_run else 15)
@@ -227,7 +227,7 @@ def is_outside(kind: ValueType, text: str) -> bool:
 
 
 def test_numbers_mean_what_the_server_makes_of_them(server: Server) -> None:
-    """It tells a number without its unit when it is asked for its own."""
+    """The server prints a number without its unit when it prints a setting."""
     dice = random.Random(2)
     kinds = {
         name: setting.value_type
@@ -237,33 +237,36 @@ def test_numbers_mean_what_the_server_makes_of_them(server: Server) -> None:
     for name in dice.sample(sorted(kinds), 25):
         kind = kinds[name]
         assert isinstance(kind, IntegerType)
-        text = next(text for _ in range(400) if is_taken(name, text := number(kind, dice), server.major))
-        done = server.takes({name: text})
+        text = next(text for _ in range(400) if is_accepted(name, text := number(kind, dice), server.major))
+        done = server.try_settings({name: text})
         assert done.returncode == 0, done.stderr
         assert kind.parse(done.stdout.strip()) == kind.parse(text), f"{name} = {text!r}"
 
 
-# The sentences.
+# Error messages.
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("settings", "sentence"),
     [
-        ({"work_memm": "4MB"}, "has 'work_memm', which is no setting of Postgres 17. Did you mean 'work_mem'?"),
+        ({"work_memm": "4MB"}, "contains 'work_memm', which is not a setting of Postgres 17. Did you mean 'work_mem'?"),
         ({"shared_bufers": "4MB"}, "Did you mean 'shared_buffers'?"),
-        ({"quux": "1"}, "has 'quux', which is no setting of Postgres 17. The page on computes lists those"),
+        ({"quux": "1"}, "contains 'quux', which is not a setting of Postgres 17. The page on computes lists the"),
         ({"Shared_Buffers": "1GB"}, "'Shared_Buffers', which follows from the size of the compute: change autoscaling"),
         ({"effective_cache_size": "1GB"}, "follows from the size"),
         ({"max_connections": "1000"}, "follows from the size"),
-        ({"archive_command": "cp %p /x"}, "has 'archive_command', which belongs to the platform and cannot be set."),
+        (
+            {"archive_command": "cp %p /x"},
+            "contains 'archive_command', which belongs to the platform and cannot be set.",
+        ),
         ({"shared_preload_libraries": "x"}, "belongs to the platform"),
         ({"session_replication_role": "replica"}, "belongs to the platform"),
         ({"standard_conforming_strings": "off"}, "belongs to the platform"),
         ({"wal_level": "logical"}, "follows from the project's setting enable_logical_replication"),
         ({"autovacuum": "off"}, "stays on: tune it with the other autovacuum settings"),
         ({"application_name": "x"}, "use ALTER ROLE … SET or ALTER DATABASE … SET."),
-        ({"pg_stat_statements.track": "all"}, "is of an extension: use ALTER ROLE … SET"),
-        ({"vacuum_truncate": "off"}, "has 'vacuum_truncate', which Postgres 17 does not have; it came with 18."),
+        ({"pg_stat_statements.track": "all"}, "belongs to an extension: use ALTER ROLE … SET"),
+        ({"vacuum_truncate": "off"}, "contains 'vacuum_truncate', which Postgres 17 does not have; it came with 18."),
         ({"work_mem": "4XB"}, "pg_settings.work_mem is '4XB': use a size in B, kB, MB, GB or TB, from 64kB to"),
         ({"work_mem": "32kB"}, "from 64kB to 2147483647kB."),
         ({"statement_timeout": "-1"}, "use a time in us, ms, s, min, h or d, from 0ms to 2147483647ms."),
@@ -273,12 +276,12 @@ def test_numbers_mean_what_the_server_makes_of_them(server: Server) -> None:
         ({"enable_seqscan": "o"}, "pg_settings.enable_seqscan is 'o': use on or off."),
         ({"log_statement": "some"}, "use one of none, ddl, mod, all."),
         ({"timezone": "Mars/Phobos"}, "use a time zone by its present name, such as Europe/Berlin."),
-        ({"work_mem": "4MB", "WORK_MEM": "8MB"}, "has 'work_mem' more than once: give it once, in small letters."),
+        ({"work_mem": "4MB", "WORK_MEM": "8MB"}, "contains 'work_mem' more than once: write it once, in lower case."),
     ],
 )
-def test_a_refusal_says_what_is_wrong_and_what_is_possible(given: dict[str, str], sentence: str) -> None:
+def test_a_refusal_says_what_is_wrong_and_what_is_possible(settings: dict[str, str], sentence: str) -> None:
     with pytest.raises(Invalid) as refused:
-        tenant_settings.check_settings(given, 17)
+        tenant_settings.check_settings(settings, 17)
     assert sentence in refused.value.public_message
 
 
@@ -286,14 +289,14 @@ def test_a_refusal_says_what_is_wrong_and_what_is_possible(given: dict[str, str]
     "text", ["4MB\nfsync=off", "4MB\0", "4MB\r", "4\tMB", "010", "0x10", "1e400", "inf", "nan", "", " "]
 )
 def test_odd_texts_are_refused(text: str) -> None:
-    assert not is_taken("work_mem", text, 17)
-    assert not is_taken("search_path", text, 17) or text in ("", "inf", "nan")
+    assert not is_accepted("work_mem", text, 17)
+    assert not is_accepted("search_path", text, 17) or text in ("", "inf", "nan")
 
 
 def test_texts_cannot_end_their_line() -> None:
-    assert not is_taken("search_path", "public\nfsync = off", 17)
-    assert not is_taken("search_path", "a" * 3000, 17)
-    assert is_taken("search_path", '"it\'s; \\", public', 17)
+    assert not is_accepted("search_path", "public\nfsync = off", 17)
+    assert not is_accepted("search_path", "a" * 3000, 17)
+    assert is_accepted("search_path", '"it\'s; \\", public', 17)
 
 
 def test_names_are_taken_in_any_case() -> None:
@@ -303,7 +306,7 @@ def test_names_are_taken_in_any_case() -> None:
     assert tenant_settings.filter_accepted({"TimeZone": "UTC"}, 17) == {"timezone": "UTC"}
 
 
-# What is accepted never reaches what is the platform's.
+# Accepted settings never override the platform's.
 
 
 def test_only_what_may_be_set_is_accepted() -> None:
@@ -330,21 +333,21 @@ def test_the_tenant_may_say_otherwise_only_where_the_platform_does_not_mind() ->
     }
 
 
-# The page lists them.
+# The documentation lists all settings.
 
 PAGE = Path(__file__).parents[2] / "docs" / "computes.md"
 
 
 def listed() -> str:
-    parts = []
+    services = []
     for topic, settings in TOPICS.items():
         alike: dict[tuple[str, str, str], list[str]] = {}
         for setting in settings:
             what = (setting.value_type.hint, versions(setting), "restart" if setting.needs_restart else "")
             alike.setdefault(what, []).append(f"`{setting.name}`")
         rows = [f"| {', '.join(names)} | {' | '.join(what)} |" for what, names in alike.items()]
-        parts.append("\n".join([f"### {topic}", "", "| setting | value | Postgres | |", "|---|---|---|---|", *rows]))
-    return "\n\n".join(parts) + "\n"
+        services.append("\n".join([f"### {topic}", "", "| setting | value | Postgres | |", "|---|---|---|---|", *rows]))
+    return "\n\n".join(services) + "\n"
 
 
 def versions(setting: Setting) -> str:
@@ -355,4 +358,4 @@ def versions(setting: Setting) -> str:
 
 def test_the_page_on_computes_lists_them_all() -> None:
     _, _, after = PAGE.read_text().partition("## The list\n\n")
-    assert after == listed(), f"put this there:\n{listed()}"
+    assert after == listed(), f"the list should be:\n{listed()}"

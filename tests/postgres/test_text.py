@@ -42,7 +42,7 @@ def test_given_settings_stand_over_ours() -> None:
 
 
 def test_only_who_follows_another_reads_ahead_of_its_recovery() -> None:
-    """The setting came with 15: a server that does not know it would not start."""
+    """The setting was added in version 15; an earlier server would not start with it."""
     off = "recovery_prefetch = 'off'\n"
     assert [off in postgresql_conf.render({}, major=major) for major in (14, 15, 17)] == [False, True, True]
     assert "recovery_prefetch" not in postgresql_conf.render({}, major=17, is_standby=True)
@@ -87,8 +87,8 @@ def test_roles_are_planned_from_what_is_there() -> None:
     ]
     assert roles.plan_roles({"app": "v"}, {"app": "v"}, spare=None, major=17) == []
     assert roles.plan_roles({"app": "v"}, {"app": "older"}, spare=None, major=17) == ["alter role \"app\" password 'v'"]
-    made = roles.plan_roles({"app": "v"}, {}, spare=None, major=17)
-    assert made[0].startswith('create role "app" login createdb createrole')
+    created = roles.plan_roles({"app": "v"}, {}, spare=None, major=17)
+    assert created[0].startswith('create role "app" login createdb createrole')
     assert "nocreaterole" in roles.plan_roles({"app": "v"}, {}, spare=None, major=15)[0]
 
 
@@ -120,7 +120,7 @@ def test_limits_follow_from_the_plan() -> None:
     def limits(storage_bytes: int, **given: str) -> list[str]:
         return [line.split(" = ")[1] for line in storage.render_limits(storage_bytes, given).splitlines()]
 
-    assert storage.render_limits(None, {}) == "", "as of a spare, which has no plan yet"
+    assert storage.render_limits(None, {}) == "", "a spare compute has no plan yet"
     assert limits(4 << 20) == ["'65536kB'", "'64MB'"]
     assert limits(512 << 20) == ["'262144kB'", "'512MB'"]
     assert limits(512 << 20, max_slot_wal_keep_size="2GB") == ["'262144kB'", "'512MB'"]

@@ -1,4 +1,4 @@
-"""Migrations: they end where the tables say, keep a backup, and refuse what they do not know."""
+"""Migrations produce the current tables, keep a backup, and refuse an unknown schema."""
 
 import asyncio
 import sqlite3
@@ -61,7 +61,7 @@ async def test_a_newer_store_is_refused(tmp_path: Path) -> None:
         connection.execute("update alembic_version set version_num = '9999'")
     connection.close()
     newer = SqliteStore(tmp_path / "store.db")
-    with pytest.raises(PreconditionFailed, match="newer Bough"):
+    with pytest.raises(PreconditionFailed, match="newer version of Bough"):
         await newer.open()
     await newer.close()
 
@@ -150,7 +150,7 @@ async def test_roles_that_postgres_was_never_told_of_are_wishes_after_the_upgrad
 async def test_members_have_ids_of_their_own_after_the_upgrade(
     back_end: str, tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
-    """The operator's membership is from the first revision, before members had any."""
+    """The first revision created the operator's membership, before members had ids."""
     async with open_store(back_end, tmp_path, postgres_server) as store, store.read() as rows:
         organization = await rows.organizations.get_personal(OPERATOR)
         assert organization is not None
@@ -161,7 +161,7 @@ async def test_members_have_ids_of_their_own_after_the_upgrade(
 
 
 def _old_rows(name: str, state: str) -> list[str]:
-    """A project as the schema before had it; columns that say nothing here are left to be empty."""
+    """SQL for a project in an earlier schema, with placeholder values in columns that do not matter here."""
     moments = "1, 1"
     return [
         "insert into projects (id, org_id, created_by, name, search_key, region_id, pg_version, install, provisioner, "

@@ -1,1 +1,1 @@
-"""HTTP, version 2."""
+"""Version 2 of the HTTP API."""

@@ -1,4 +1,4 @@
-"""The HTTP application: routers, error handlers, the edge around them."""
+"""Assembles the HTTP application: routers, error handlers and middleware."""
 
 from collections.abc import Sequence
 
@@ -76,16 +76,16 @@ _ROUTERS = (
 
 
 def create_app(services: Services, extra_routes: Sequence[BaseRoute] = ()) -> ASGIApp:
-    """`guests` are routes of the rooms beside this one: pages, the instant API."""
+    """`extra_routes` are routes of other packages: the pages and the instant API."""
     app = create_bare_app()
-    app.state.parts = services
-    app.state.guests = extra_routes
+    app.state.services = services
+    app.state.extra_routes = extra_routes
     app.router.routes.extend(extra_routes)
     return RequestMiddleware(app, services.settings.body_limit, TrustedProxies(services.settings.trusted_proxies))
 
 
 def create_bare_app() -> FastAPI:
-    """Routes without anything behind them: enough to describe the API."""
+    """The app without services, which is enough to generate the OpenAPI document."""
     app = FastAPI(
         title="Bough management API",
         version=bough.__version__,

@@ -1,4 +1,4 @@
-"""What handlers may ask for: the caller, a project held for a right, a context for decisions."""
+"""Dependencies of the handlers: the caller, a project or organization after an access check, and the context."""
 
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
@@ -22,12 +22,17 @@ from bough.domain.rights import OrgRight, Right
 from bough.errors import Denied, Invalid, Unauthenticated
 from bough.ids import OrganizationId, ProjectId
 
-_OTHER_AUDIT_COLUMNS = ("project_id", "org_id", "source_org_id", "request_id")  # the last is a secret
+_OTHER_AUDIT_COLUMNS = (
+    "project_id",
+    "org_id",
+    "source_org_id",
+    "request_id",
+)  # the last one is a secret of a transfer
 bearer_scheme = HTTPBearer(auto_error=False, scheme_name="BearerAuth", description="An API key of this installation.")
 
 
 class IdempotentReplay(Exception):
-    """This request was answered before; give that answer again."""
+    """The request has been answered before. The handler repeats the stored response."""
 
     def __init__(self, status: int, body: str) -> None:
         self.status = status
@@ -35,12 +40,12 @@ class IdempotentReplay(Exception):
 
 
 def services_from(request: Request) -> Services:
-    found: Services = request.app.state.parts
-    return found
+    services: Services = request.app.state.services
+    return services
 
 
 async def get_services(request: Request) -> Services:
-    """Async, because the framework takes a thread for anything that is not."""
+    """Async, because FastAPI runs other dependencies in a thread."""
     return services_from(request)
 
 
@@ -50,11 +55,11 @@ ServicesDep = Annotated[Services, Depends(get_services)]
 async def get_principal(
     request: Request, services: ServicesDep, _documented: Annotated[Any, Depends(bearer_scheme)]
 ) -> Principal:
-    return await _authenticated(request, services)
+    return await _authenticate(request, services)
 
 
-async def _authenticated(request: Request, given: Services) -> Principal:
-    """The caller, found and counted once a request."""
+async def _authenticate(request: Request, services: Services) -> Principal:
+    """Authenticates the caller and counts the request against the rate limit, once per request."""
     known: Principal | None = getattr(request.state, "principal", None)
     if known is not None:
         return known
@@ -62,17 +67,17 @@ async def _authenticated(request: Request, given: Services) -> Principal:
     try:
         token = _token(request)
         public = public_part(token)
-        async with given.store.read() as rows:
-            found = await given.keys.authenticate(rows, token)
+        async with services.store.read() as rows:
+            principal = await services.keys.authenticate(rows, token)
     except Unauthenticated:
-        given.rate_limiter.record_wrong_key(address, public)
+        services.rate_limiter.record_wrong_key(address, public)
         raise
-    given.rate_limiter.check_key_guesses(address, public)
-    assert found.key_id is not None
-    given.rate_limiter.take(found.key_id, f"{request.method} {request.scope['route'].path}")
-    given.key_usage.record(found.key_id, address)
-    request.state.principal = found
-    return found
+    services.rate_limiter.check_key_guesses(address, public)
+    assert principal.key_id is not None
+    services.rate_limiter.take(principal.key_id, f"{request.method} {request.scope['route'].path}")
+    services.key_usage.record(principal.key_id, address)
+    request.state.principal = principal
+    return principal
 
 
 PrincipalDep = Annotated[Principal, Depends(get_principal)]
@@ -81,32 +86,37 @@ PrincipalDep = Annotated[Principal, Depends(get_principal)]
 def _token(request: Request) -> str:
     token = _bearer(request)
     if not token:
-        raise Unauthenticated("This call needs an API key. Send the header `Authorization: Bearer <key>`.")
+        raise Unauthenticated("This request needs an API key. Send the header `Authorization: Bearer <key>`.")
     return token
 
 
 def _bearer(request: Request) -> str:
-    """Empty when there is none."""
+    """Returns an empty string if there is no token."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 
 
 async def get_context(request: Request, services: ServicesDep, caller: PrincipalDep) -> Context:
-    once = await _idempotency_key(request, services, caller)
-    request.state.once = once
-    return Context(services=services, principal=caller, audit=_audit_record(request, caller), idempotency_key=once)
+    idempotency_key = await _idempotency_key(request, services, caller)
+    request.state.idempotency_key = idempotency_key
+    return Context(
+        services=services,
+        principal=caller,
+        audit=_audit_record(request, caller),
+        idempotency_key=idempotency_key,
+    )
 
 
 ContextDep = Annotated[Context, Depends(get_context)]
 
 
 async def check_metrics_access(request: Request, services: ServicesDep) -> None:
-    """The figures name endpoints, projects and branches of everybody."""
+    """Restricts access, because metrics contain the ids of all endpoints, projects and branches."""
     if services.settings.metrics_open or is_metrics_token(services.settings, _bearer(request)):
         return
-    caller = await _authenticated(request, services)
+    caller = await _authenticate(request, services)
     if not caller.is_operator:
-        raise Denied("Only the operator's key and the token in keys/metrics of the home may read these figures.")
+        raise Denied("Only the operator's key and the token in keys/metrics of the home can read the metrics.")
 
 
 def _address(request: Request) -> str:
@@ -114,11 +124,11 @@ def _address(request: Request) -> str:
 
 
 def _audit_record(request: Request, caller: Principal) -> AuditRecord:
-    """What the audit will say of this request, should it change something: named after the route."""
-    known: AuditRecord | None = getattr(request.state, "record", None)
+    """Creates the audit record that is stored if the request changes something. The route names the action."""
+    known: AuditRecord | None = getattr(request.state, "audit_record", None)
     if known is None:
         inner = [value for name, value in request.path_params.items() if name not in _OTHER_AUDIT_COLUMNS]
-        known = request.state.record = AuditRecord(
+        known = request.state.audit_record = AuditRecord(
             caller.actor,
             request.scope["route"].name,
             address=_address(request),
@@ -128,61 +138,63 @@ def _audit_record(request: Request, caller: Principal) -> AuditRecord:
     return known
 
 
-async def _idempotency_key(request: Request, given: Services, caller: Principal) -> IdempotencyKey | None:
+async def _idempotency_key(request: Request, services: Services, caller: Principal) -> IdempotencyKey | None:
     key = request.headers.get("idempotency-key")
     if key is None or request.method != "POST":
         return None
     if not 0 < len(key) <= MAX_LENGTH:
-        raise Invalid(f"The Idempotency-Key header takes 1 to {MAX_LENGTH} characters.")
-    asked = f"?{request.url.query}" if request.url.query else ""
-    once = IdempotencyKey(caller, key, f"{request.method} {request.url.path}{asked}\n".encode() + await request.body())
-    if answer := await once.find_response(given.store, given.vault):
-        raise IdempotentReplay(*answer)
-    return once
+        raise Invalid(f"The Idempotency-Key header must have 1 to {MAX_LENGTH} characters.")
+    query = f"?{request.url.query}" if request.url.query else ""
+    fingerprint = f"{request.method} {request.url.path}{query}\n".encode() + await request.body()
+    idempotency_key = IdempotencyKey(caller, key, fingerprint)
+    if response := await idempotency_key.find_response(services.store, services.vault):
+        raise IdempotentReplay(*response)
+    return idempotency_key
 
 
 class IdempotentRoute(APIRoute):
-    """Knows the caller before it reads a body, and keeps the answer to a POST that carried an Idempotency-Key."""
+    """Authenticates before it reads the body, and stores responses to POST requests with an Idempotency-Key."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
-        async def handle_once(request: Request) -> Response:
-            given = services_from(request)
-            await _authenticated(request, given)
+        async def handle_idempotent(request: Request) -> Response:
+            services = services_from(request)
+            await _authenticate(request, services)
             response = await handle(request)
-            once: IdempotencyKey | None = getattr(request.state, "once", None)
-            if once is not None and once.is_reserved:
-                await once.store_response(given.store, given.vault, response.status_code, bytes(response.body).decode())
+            key: IdempotencyKey | None = getattr(request.state, "idempotency_key", None)
+            if key is not None and key.is_reserved:
+                body = bytes(response.body).decode()
+                await key.store_response(services.store, services.vault, response.status_code, body)
             return response
 
-        return handle_once
+        return handle_idempotent
 
 
 def _project_dependency(right: Right, *, deleted: bool = False) -> Any:
-    async def hold(
+    async def resolve(
         request: Request,
         project_id: Annotated[str, Path(pattern=ids.PATTERN)],
-        given: ServicesDep,
+        services: ServicesDep,
         caller: PrincipalDep,
     ) -> Project:
-        async with given.store.read() as rows:
-            found = await lookup.project(rows, caller, ProjectId(project_id), right=right, include_deleted=deleted)
-        _audit_record(request, caller).add_details(org_id=found.org_id, project_id=found.id)
-        return found
+        async with services.store.read() as rows:
+            project = await lookup.project(rows, caller, ProjectId(project_id), right=right, include_deleted=deleted)
+        _audit_record(request, caller).add_details(org_id=project.org_id, project_id=project.id)
+        return project
 
-    return Depends(hold)
+    return Depends(resolve)
 
 
 def _organization_dependency(right: OrgRight) -> Any:
-    async def hold(
+    async def resolve(
         request: Request, org_id: Annotated[str, Path(pattern=ids.PATTERN)], caller: PrincipalDep
     ) -> Organization:
-        found = caller.organization(OrganizationId(org_id), right=right)
-        _audit_record(request, caller).add_details(org_id=found.id)
-        return found
+        organization = caller.organization(OrganizationId(org_id), right=right)
+        _audit_record(request, caller).add_details(org_id=organization.id)
+        return organization
 
-    return Depends(hold)
+    return Depends(resolve)
 
 
 ReadableProject = Annotated[Project, _project_dependency(Right.READ)]

@@ -1,4 +1,4 @@
-"""The API's own description: as JSON, and as a page to read that needs no internet and no script."""
+"""The documentation of the API: the OpenAPI document, and an HTML page without scripts or external resources."""
 
 import re
 from functools import cache
@@ -18,11 +18,11 @@ _HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-in
 
 
 def build_openapi(app: FastAPI) -> dict[str, Any]:
-    """All but the routes of others that the app has."""
-    guests = getattr(app.state, "guests", ())
-    ours = [route for route in app.routes if route not in guests]
+    """Describes the app's own routes, without the extra routes of other packages."""
+    extra_routes = getattr(app.state, "extra_routes", ())
+    own_routes = [route for route in app.routes if route not in extra_routes]
     description = "Projects, branches and computes of a self-hosted Postgres platform."
-    return openapi.build_document(ours, title=app.title, version=app.version, description=description)
+    return openapi.build_document(own_routes, title=app.title, version=app.version, description=description)
 
 
 @cache
@@ -47,7 +47,7 @@ async def docs(request: Request) -> Response:
 
 
 def _groups(document: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Operations under their first tag, in the order of the routers."""
+    """Groups operations by their first tag, in the order of the routers."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

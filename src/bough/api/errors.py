@@ -1,4 +1,4 @@
-"""Kind → status and body. Every failure leaves through here with the same shape."""
+"""Converts errors to HTTP responses. All error responses have the same body."""
 
 from http import HTTPStatus
 from math import ceil
@@ -14,13 +14,13 @@ from starlette.responses import Response
 from bough.errors import PlatformError
 from bough.http_statuses import STATUS_BY_KIND
 
-_HTTP_SENTENCES = {
-    400: "The body could not be read. Send JSON in UTF-8.",
-    404: "There is no such path in this API. The paths are listed at /api/v2/docs.",
-    405: "This path does not take this method. The methods are listed at /api/v2/docs.",
+_HTTP_MESSAGES = {
+    400: "The body cannot be read. Send JSON in UTF-8.",
+    404: "This path does not exist in the API. For the list of paths, see /api/v2/docs.",
+    405: "This path does not support this method. For the list of methods, see /api/v2/docs.",
 }
 
-INTERNAL_ERROR_MESSAGE = "An internal error happened. The log has it under this request id."
+INTERNAL_ERROR_MESSAGE = "An internal error occurred. Look for this request id in the log."
 
 
 class GeneralError(BaseModel):
@@ -36,8 +36,8 @@ def error_response(
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
     error = GeneralError(request_id=request_id, code=code, message=message)
-    told = to_json({**error.model_dump(), **details})
-    return Response(told, status_code=status, media_type="application/json", headers=headers)
+    content = to_json({**error.model_dump(), **details})
+    return Response(content, status_code=status, media_type="application/json", headers=headers)
 
 
 def _request_id(request: Request) -> str:
@@ -63,24 +63,24 @@ async def handle_validation_error(request: Request, error: Exception) -> Respons
 
 async def handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    message = _HTTP_SENTENCES.get(error.status_code, str(error.detail))
+    message = _HTTP_MESSAGES.get(error.status_code, str(error.detail))
     response = error_response(_request_id(request), error.status_code, message)
     response.headers.update(error.headers or {})
     return response
 
 
 async def handle_crash(request: Request, _error: Exception) -> Response:
-    """The framework would answer in plain text. It raises the error again, so the edge logs it."""
+    """The framework would send plain text. It raises the error again, and the middleware logs it."""
     return error_response(_request_id(request), 500, INTERNAL_ERROR_MESSAGE)
 
 
 def _describe_errors(error: RequestValidationError) -> str:
-    """The first few faults, each with the place it is at."""
-    faults = []
-    for fault in error.errors()[:3]:
-        where = ".".join(str(part) for part in fault["loc"] if part != "body")
-        message = str(fault["msg"]).removeprefix("Value error, ")
-        if fault["type"] == "json_invalid":
-            where, message = "", "the body is not valid JSON"
-        faults.append(f"{where}: {message}" if where else message)
-    return "The request is not valid: " + "; ".join(faults) + "."
+    """Describes the first few errors with their locations."""
+    messages = []
+    for each in error.errors()[:3]:
+        location = ".".join(str(part) for part in each["loc"] if part != "body")
+        message = str(each["msg"]).removeprefix("Value error, ")
+        if each["type"] == "json_invalid":
+            location, message = "", "the body is not valid JSON"
+        messages.append(f"{location}: {message}" if location else message)
+    return "The request is not valid: " + "; ".join(messages) + "."

@@ -1,4 +1,4 @@
-"""Is it well? For people, load balancers and Prometheus."""
+"""Health and metrics, for people, load balancers and Prometheus."""
 
 from fastapi import APIRouter, Depends, Response
 
@@ -29,19 +29,19 @@ class Health(View):
 
 @router.get("/healthz", response_model=Health)
 async def healthz(services: ServicesDep) -> Response:
-    """Answers 200 when the store answers and the volumes are there."""
-    seen = await services.engine.observe()
-    able = services.engine.capabilities()
+    """Responds with 200 if the store and the storage of volumes are accessible."""
+    observed = await services.engine.observe()
+    capabilities = services.engine.capabilities()
     health = Health(
         status="ok",
         version=bough.__version__,
-        computes_running=len(seen.running_endpoints),
-        driver=able.storage_driver,
-        isolation=able.has_isolation,
-        limits=able.limits_summary,
-        accepts_new=able.creation_blocked_reason is None,
-        storage_free_bytes=seen.free_bytes,
-        storage_total_bytes=seen.total_bytes,
+        computes_running=len(observed.running_endpoints),
+        driver=capabilities.storage_driver,
+        isolation=capabilities.has_isolation,
+        limits=capabilities.limits_summary,
+        accepts_new=capabilities.creation_blocked_reason is None,
+        storage_free_bytes=observed.free_bytes,
+        storage_total_bytes=observed.total_bytes,
         **await _counts(services),
     )
     return to_response(health)
@@ -49,17 +49,17 @@ async def healthz(services: ServicesDep) -> Response:
 
 @router.get("/metrics", response_class=Response, dependencies=[Depends(check_metrics_access)])
 async def prometheus(services: ServicesDep) -> Response:
-    """Counters and gauges in Prometheus's text form."""
-    picture = await compute_metrics.sample_computes(services)
+    """Counters and gauges in the Prometheus text format."""
+    sample = await compute_metrics.sample_computes(services)
     counts = await _counts(services)
-    if picture.observed is not None:
-        counts["computes_running"] = len(picture.observed.running_endpoints)
-    text = metrics.render(counts, compute_metrics.build_families(services, picture))
+    if sample.observed is not None:
+        counts["computes_running"] = len(sample.observed.running_endpoints)
+    text = metrics.render(counts, compute_metrics.build_families(services, sample))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def _counts(given: Services) -> dict[str, int]:
-    async with given.store.read() as rows:
+async def _counts(services: Services) -> dict[str, int]:
+    async with services.store.read() as rows:
         return {
             "projects": await rows.projects.count(),
             "operations_open": await rows.operations.count_open(),

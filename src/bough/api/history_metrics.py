@@ -1,6 +1,6 @@
-"""Figures of what is kept to go back to: how much there is, what waits to be archived, and who is in trouble.
+"""Metrics of the history of branches: its size, the WAL that waits to be archived, and delays.
 
-Only branches in trouble have figures of their own.
+Only branches whose archiving is delayed have their own time series.
 """
 
 from collections.abc import Iterator
@@ -12,14 +12,12 @@ from bough.control.platform.measurements import HistoryMeasurements
 
 def build_families(metrics: HistoryMeasurements) -> Iterator[Metric]:
     troubles = metrics.with_problems()
-    yield GaugeMetricFamily("bough_history_bytes", "Archived WAL and bases, on disk", metrics.history_bytes)
-    yield GaugeMetricFamily(
-        "bough_history_waiting_bytes", "WAL that is to be archived and is not yet", metrics.waiting_bytes
-    )
-    yield GaugeMetricFamily("bough_history_troubles", "Histories that fall behind", len(troubles))
+    yield GaugeMetricFamily("bough_history_bytes", "Disk space of archived WAL and bases", metrics.history_bytes)
+    yield GaugeMetricFamily("bough_history_waiting_bytes", "WAL that waits to be archived", metrics.waiting_bytes)
+    yield GaugeMetricFamily("bough_history_troubles", "Branches whose archiving is delayed", len(troubles))
     behind = GaugeMetricFamily(
         "bough_history_behind_bytes",
-        "WAL that waits to be archived, of each branch whose history falls behind",
+        "WAL that waits to be archived, for branches whose archiving is delayed",
         labels=["project_id", "branch_id"],
     )
     by_branch: dict[tuple[str, str], int] = {}

@@ -1,22 +1,22 @@
-"""What Prometheus may read: requests here, operations and starts elsewhere, the rest when it asks."""
+"""Metrics for Prometheus: HTTP requests, and rendering of all metrics of the process."""
 
 from collections.abc import Iterable, Mapping
 
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import Metric
 
-REQUESTS = Counter("bough_http_requests_total", "Requests answered", ["method", "route", "status"])
+REQUESTS = Counter("bough_http_requests_total", "HTTP requests", ["method", "route", "status"])
 REQUEST_SECONDS = Histogram(
     "bough_http_request_seconds",
-    "Time to answer",
+    "Duration of HTTP requests",
     ["route"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
 )
-_STATE = Gauge("bough_state", "Counts of the installation", ["thing"])
+_STATE = Gauge("bough_state", "Number of objects in the installation", ["thing"])
 
 
 class _Families:
-    """Metrics that are made for one reader, in the place of a registry."""
+    """Metrics collected for one scrape, used like a registry."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families

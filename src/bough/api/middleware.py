@@ -1,6 +1,6 @@
-"""The outermost layer: request ids, the body limit, one log line a request, and the last resort.
+"""The outermost middleware: request ids, the body limit, a log line per request, and the handling of crashes.
 
-Nothing a caller sends makes a stack trace or an answer without the error body.
+No request can cause a response without the error body, or one with a stack trace.
 """
 
 import re
@@ -14,15 +14,15 @@ from bough import clock, log
 from bough.api import errors, metrics
 from bough.api.proxies import TrustedProxies
 
-_GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
-# In a path: whoever knows one of these may take the project over.
+_VALID_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
+# Secrets in paths, which must not be logged: each gives control of a project.
 _SECRET = re.compile(r"(?<=/transfer_requests/)[^/]+|(?<=/claim/)[^/]+|(?<=/database/)[^/]+")
-_METHODS = frozenset(HTTPMethod)  # others are the caller's invention, and a label each would fill the memory
+_METHODS = frozenset(HTTPMethod)  # unknown methods share one label, so that clients cannot create metric series
 logger = log.get_logger(component="api")
 
 
 class BodyTooLarge(HTTPException):
-    """One of the framework's errors, because it takes any other for a body it cannot parse."""
+    """An HTTPException, because the framework treats any other error as a body that it cannot parse."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The request body is over {limit} bytes.")
@@ -40,15 +40,15 @@ class RequestMiddleware:
             return
         self._proxies.apply(scope)
         request_id = scope["request_id"] = _request_id(scope)
-        began = clock.monotonic()
-        answer = _ResponseSender(send, request_id)
+        started = clock.monotonic()
+        sender = _ResponseSender(send, request_id)
         with log.bound(request_id=request_id):
             try:
-                await self._app(scope, self._limited(scope, receive), answer.send)
+                await self._app(scope, self._limited(scope, receive), sender.send)
             except Exception as error:
                 logger.error("request_crashed", method=scope["method"], path=_path(scope), exc_info=error)
-                await answer.send_error(scope, 500, errors.INTERNAL_ERROR_MESSAGE)
-            self._record(scope, answer.status, clock.monotonic() - began)
+                await sender.send_error(scope, 500, errors.INTERNAL_ERROR_MESSAGE)
+            self._record(scope, sender.status, clock.monotonic() - started)
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
         announced, received = _content_length(scope), 0
@@ -74,7 +74,7 @@ class RequestMiddleware:
 
 
 class _ResponseSender:
-    """Passes the response on, adds the request id, remembers the status."""
+    """Forwards the response, adds the request id and records the status."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send
@@ -87,10 +87,10 @@ class _ResponseSender:
             message.setdefault("headers", []).append((b"x-request-id", self._request_id.encode()))
         await self._send(message)
 
-    async def send_error(self, scope: Scope, status: int, sentence: str) -> None:
-        if self.status:  # too late for another answer; the connection ends
+    async def send_error(self, scope: Scope, status: int, message: str) -> None:
+        if self.status:  # the response has started already; the connection is closed
             return
-        response = errors.error_response(self._request_id, status, sentence)
+        response = errors.error_response(self._request_id, status, message)
         await response(scope, _receive_disconnect, self.send)
 
 
@@ -103,7 +103,7 @@ async def _receive_disconnect() -> Message:
 
 
 def _content_length(scope: Scope) -> int:
-    """How long the caller says the body is. Twenty digits are enough to know that it is too long."""
+    """Returns the announced size of the body. Twenty digits are enough to tell that it is too large."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     for name, value in headers:
         if name == b"content-length" and value.isdigit():
@@ -116,6 +116,6 @@ def _request_id(scope: Scope) -> str:
     for name, value in headers:
         if name == b"x-request-id":
             text = value.decode("latin-1")
-            if _GOOD_ID.fullmatch(text):
+            if _VALID_REQUEST_ID.fullmatch(text):
                 return text
     return str(uuid.uuid4())

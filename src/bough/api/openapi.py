@@ -1,6 +1,6 @@
-"""Our own description of the API in OpenAPI 3.0, as a file.
+"""Writes the OpenAPI 3.0 document of the management API.
 
-`python -m bough.api.openapi` writes openapi/v2.json; `--check` fails when it is stale.
+`python -m bough.api.openapi` writes openapi/v2.json. `--check` fails if the file is out of date.
 """
 
 import sys

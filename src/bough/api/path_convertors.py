@@ -1,10 +1,10 @@
-"""Names in paths: those of roles and databases may hold anything, slashes and line ends too."""
+"""Names of roles and databases in paths, which may contain any character, including slashes and newlines."""
 
 from starlette.convertors import StringConvertor, register_url_convertor
 
 
-class _Whole(StringConvertor):
-    """All the rest of a path. Starlette's own `path` ends at a line end, and so would take one name for another."""
+class _RestOfPath(StringConvertor):
+    """Matches the rest of a path. Starlette's own `path` ends at a newline and would match another name."""
 
     regex = r"[\s\S]*"
 
@@ -13,8 +13,8 @@ class _Whole(StringConvertor):
 
 
 def rest_of_path(parameter: str) -> str:
-    """The part of a route that takes such a name."""
+    """Returns the part of a route template that matches such a name."""
     return f"{{{parameter}:whole}}"
 
 
-register_url_convertor("whole", _Whole())
+register_url_convertor("whole", _RestOfPath())

@@ -1,4 +1,4 @@
-"""HTTP servers of this process: the API on its port, and the gateway's questions on a unix socket."""
+"""HTTP servers of the control process: the API on a TCP port, and the gateway API on a Unix socket."""
 
 import asyncio
 import os
@@ -20,24 +20,24 @@ _OPTIONS: dict[str, Any] = {
     "lifespan": "off",
     "server_header": False,
     "timeout_keep_alive": 75,
-    "proxy_headers": False,  # uvicorn would believe them from every local user; `proxies` asks the settings
+    "proxy_headers": False,  # uvicorn would trust every local user; `proxies` uses the settings instead
 }
 
 
 @contextmanager
 def open_listeners(settings: Settings, inherited_fds: Sequence[int] = ()) -> Iterator[Sequence[socket.socket]]:
-    """The API's listening sockets: those that the supervisor holds, or one of our own where there is none."""
+    """Yields the listening sockets of the API: those inherited from the supervisor, or a new one."""
     if inherited_fds:
         with ExitStack() as stack:
             yield [stack.enter_context(socket.socket(fileno=descriptor)) for descriptor in inherited_fds]
     else:
-        with _bound(settings) as listener:
+        with _open_listener(settings) as listener:
             yield [listener]
 
 
 @contextmanager
-def _bound(settings: Settings) -> Iterator[socket.socket]:
-    """Before anything is started."""
+def _open_listener(settings: Settings) -> Iterator[socket.socket]:
+    """Binds before anything else is started, so that a port in use is reported at once."""
     port = settings.api_port or DEFAULT_API_PORT
     family = socket.AF_INET6 if ":" in settings.listen else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
@@ -46,8 +46,8 @@ def _bound(settings: Settings) -> Iterator[socket.socket]:
             listener.bind((settings.listen, port))
         except OSError as error:
             raise Unavailable(
-                f"The API cannot listen on {settings.listen} port {port}: {error.strerror}. "
-                "Choose another with --api-port."
+                f"Cannot listen for API requests on {settings.listen} port {port}: {error.strerror}. "
+                "Choose another port with --api-port."
             ) from error
         yield listener
 
@@ -60,15 +60,15 @@ async def serve_http(app: ASGIApp, *listeners: socket.socket) -> AsyncIterator[N
 
 @asynccontextmanager
 async def serve_unix_socket(app: ASGIApp, path: Path, group: int | None) -> AsyncIterator[None]:
-    """On a socket that only we can reach, and the group when there is one: the folder decides."""
+    """Only this user and `group` can connect to the socket; the permissions of its folder enforce it."""
     _prepare_socket_folder(path, group)
-    # Who waits for a wake asks the next control again.
+    # Short, because a gateway that waits for a wake repeats its request to the next control process.
     async with _running(uvicorn.Config(app, uds=str(path), timeout_graceful_shutdown=1, **_OPTIONS), None):
         yield
 
 
 def _prepare_socket_folder(path: Path, group: int | None) -> None:
-    """The folder is there, and no socket that a control before us left in it."""
+    """Creates the folder and removes the socket of an earlier control process."""
     folder = path.parent
     folder.mkdir(mode=0o700, exist_ok=True)
     if group is not None:
@@ -79,19 +79,19 @@ def _prepare_socket_folder(path: Path, group: int | None) -> None:
 
 @asynccontextmanager
 async def _running(config: uvicorn.Config, sockets: list[socket.socket] | None) -> AsyncIterator[None]:
-    """uvicorn, without its own signal handling."""
+    """Runs uvicorn without its signal handlers."""
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]
-    serving = asyncio.create_task(server.serve(sockets=sockets))
-    while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn has a flag, not an event
+    serve_task = asyncio.create_task(server.serve(sockets=sockets))
+    while not server.started and not serve_task.done():  # noqa: ASYNC110  uvicorn has a flag, not an event
         await asyncio.sleep(0.005)
-    if serving.done():
-        await serving
+    if serve_task.done():
+        await serve_task
     try:
         yield
     finally:
         server.should_exit = True
-        await serving
+        await serve_task
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""HTTP, version 1: a database without an account."""
+"""Version 1 of the HTTP API: databases without an account."""

@@ -1,4 +1,4 @@
-"""Everything that this API answers: its calls, and its own description."""
+"""The routes of the instant API and of its OpenAPI document."""
 
 from fastapi import Request, Response
 from starlette.routing import BaseRoute, Route
@@ -8,8 +8,8 @@ from bough.instant.routes import PREFIX, router
 
 
 def routes() -> list[BaseRoute]:
-    return [Route(f"{PREFIX}/openapi.json", _description, name="openapi"), *router.routes]
+    return [Route(f"{PREFIX}/openapi.json", _openapi_json, name="openapi"), *router.routes]
 
 
-async def _description(_request: Request) -> Response:
-    return Response(openapi.text(), media_type="application/json")
+async def _openapi_json(_request: Request) -> Response:
+    return Response(openapi.render(), media_type="application/json")

@@ -1,4 +1,4 @@
-"""What goes wrong, as this API says it: its messages are part of the requirement."""
+"""Errors of the instant API. Clients rely on the text of some messages."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from math import ceil
@@ -19,9 +19,9 @@ CREATE_FAILED = "Failed to create the database."
 
 class ErrorView(BaseModel):
     message: str
-    hint: str | None = Field(None, description="What to do about it.")
+    hint: str | None = Field(None, description="How to fix the error.")
     code: str = ""
-    request_id: str = Field("", description="The log has the request under it.")
+    request_id: str = Field("", description="The id of the request in the log.")
 
 
 class InstantApiError(Exception):
@@ -32,48 +32,46 @@ class InstantApiError(Exception):
 
 class MissingReferrer(InstantApiError):
     message = "Missing referrer"
-    hint = 'Say who sends you: {"ref": "my-tool"} in the body, or ?referrer=my-tool after a UUID of your own.'
+    hint = 'Send {"ref": "my-tool"} in the body, or ?referrer=my-tool if the path contains your own UUID.'
 
 
 class NoSuchDatabase(InstantApiError):
-    """Also for an id that is no id; and for one that cannot be given to a new database, whatever the reason."""
+    """Also raised for a malformed id, and for an id that a new database cannot use for any reason."""
 
     message = NOT_FOUND
-    hint = "Check the id. A database that nobody claims is deleted when it expires; a new one needs an id never used."
+    hint = "Check the id. An unclaimed database is deleted when it expires. A new database needs an unused id."
 
 
 class InvalidInstantRequest(InstantApiError):
-    """The requirement asks for this status, though the fault is the caller's."""
+    """The published API uses this status, although the client causes the error."""
 
     status = 500
     message = CREATE_FAILED
-    hint = (
-        'Send JSON: {"ref": "my-tool", "enable_logical_replication": false}. The first is text, the second a boolean.'
-    )
+    hint = 'Send JSON: {"ref": "my-tool", "enable_logical_replication": false}, where ref is a string.'
 
 
 class InstantApiRoute(APIRoute):
-    """Every failure leaves through here, in the shape of this API."""
+    """Converts all errors to the error body of this API."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle: Callable[[Request], Awaitable[Response]] = super().get_route_handler()
 
-        async def handled(request: Request) -> Response:
+        async def handle_errors(request: Request) -> Response:
             try:
                 return await handle(request)
-            except InstantApiError as refusal:
-                return _body(request, refusal.status, refusal.message, hint=refusal.hint)
+            except InstantApiError as error:
+                return _error_response(request, error.status, error.message, hint=error.hint)
             except PlatformError as error:
-                response = _body(request, STATUS_BY_KIND[error.kind], error.public_message, code=error.code)
+                response = _error_response(request, STATUS_BY_KIND[error.kind], error.public_message, code=error.code)
                 if error.retry_after is not None:
                     response.headers["Retry-After"] = str(max(1, ceil(error.retry_after)))
                 return response
             except HTTPException as error:
-                return _body(request, error.status_code, str(error.detail))
+                return _error_response(request, error.status_code, str(error.detail))
 
-        return handled
+        return handle_errors
 
 
-def _body(request: Request, status: int, message: str, **other: str) -> Response:
-    shown = ErrorView(message=message, request_id=request.scope.get("request_id", ""), **other)
-    return JSONResponse(shown.model_dump(exclude_none=True), status)
+def _error_response(request: Request, status: int, message: str, **other: str) -> Response:
+    view = ErrorView(message=message, request_id=request.scope.get("request_id", ""), **other)
+    return JSONResponse(view.model_dump(exclude_none=True), status)

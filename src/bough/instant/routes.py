@@ -1,4 +1,4 @@
-"""Create an instant database, and look at one. The id is all that it takes."""
+"""Creates and reads instant databases. Access only needs the id."""
 
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from bough.errors import Conflict, Invalid, NotFound
 from bough.ids import InstantId
 from bough.instant import schemas
 from bough.instant.errors import ErrorView, InstantApiRoute, NoSuchDatabase
-from bough.instant.schemas import DatabaseSettings, DatabaseView, InstantDatabaseCreate
+from bough.instant.schemas import DatabaseSettings, InstantDatabaseCreate, InstantDatabaseView
 
 PREFIX = "/api/v1"
 
@@ -24,12 +24,14 @@ def _errors(**described: str) -> dict[int | str, dict[str, Any]]:
     return {int(status[1:]): {"model": ErrorView, "description": text} for status, text in described.items()}
 
 
-_RATE = "Ours: too many requests or new databases, from this address or altogether; `Retry-After` says when."
-_NO_CAPACITY = "Ours: the installation has no room for another database, or makes none."
+_RATE = (
+    "Bough only: too many requests or new databases, from this address or in total. `Retry-After` tells when to retry."
+)
+_NO_CAPACITY = "Bough only: the installation has no capacity for another database, or has disabled them."
 _ON_CREATE = _errors(
-    _400="`Missing referrer`, with a `hint`; a referrer that cannot be written down.",
-    _403="Ours: this installation makes none.",
-    _413="Ours: the body is too large.",
+    _400="`Missing referrer`, with a `hint`; or an invalid referrer.",
+    _403="Bough only: this installation has disabled instant databases.",
+    _413="Bough only: the body is too large.",
     _429=_RATE,
     _500="`Failed to create the database.`: the body is not JSON, or a parameter has a wrong type.",
     _503=_NO_CAPACITY,
@@ -40,7 +42,7 @@ router = APIRouter(prefix=PREFIX, route_class=InstantApiRoute, tags=["Instant da
 
 
 def _documented(model: type[DatabaseSettings]) -> dict[str, Any]:
-    """The body is read by hand, because the requirement has its own words for one that is wrong."""
+    """Documents the body, which the handler parses itself because of the API's own error messages."""
     schema = model.model_json_schema()
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
@@ -48,50 +50,50 @@ def _documented(model: type[DatabaseSettings]) -> dict[str, Any]:
 @router.post(
     "/database",
     status_code=201,
-    response_model=DatabaseView,
+    response_model=InstantDatabaseView,
     responses=_ON_CREATE,
     openapi_extra=_documented(InstantDatabaseCreate),
 )
 async def create_database(request: Request) -> Response:
-    """Create a database. Its connection string works when the answer is there."""
+    """Create a database. Its connection string works as soon as the response arrives."""
     _check_rate_limit(request)
-    asked = schemas.parse_create(await request.body())
-    wish = NewInstantDatabase(
-        ref=schemas.check_referrer(asked.ref), logical_replication=asked.enable_logical_replication
+    body = schemas.parse_create(await request.body())
+    requested = NewInstantDatabase(
+        ref=schemas.check_referrer(body.ref), logical_replication=body.enable_logical_replication
     )
-    return _show(await _create(request, wish), 201)
+    return _response(await _create(request, requested), 201)
 
 
 @router.post(
     "/database/{database_id}",
     status_code=201,
-    response_model=DatabaseView,
+    response_model=InstantDatabaseView,
     responses=_ON_CREATE,
     openapi_extra=_documented(DatabaseSettings),
 )
 async def create_named_database(
     request: Request, database_id: str, referrer: Annotated[str | None, Query()] = None
 ) -> Response:
-    """Create a database with a UUID of your own, which must be a secret and never used before."""
+    """Create a database with your own UUID, which must be secret and unused."""
     _check_rate_limit(request)
-    asked = schemas.parse_settings(await request.body())
-    wish = NewInstantDatabase(
-        ref=schemas.check_referrer(referrer), logical_replication=asked.enable_logical_replication, id=_id(database_id)
+    body = schemas.parse_settings(await request.body())
+    requested = NewInstantDatabase(
+        ref=schemas.check_referrer(referrer), logical_replication=body.enable_logical_replication, id=_id(database_id)
     )
     try:
-        created = await _create(request, wish)
+        created = await _create(request, requested)
     except Conflict:
         raise NoSuchDatabase from None
-    return _show(created, 201)
+    return _response(created, 201)
 
 
-@router.get("/database/{database_id}", response_model=DatabaseView, responses=_ON_GET)
+@router.get("/database/{database_id}", response_model=InstantDatabaseView, responses=_ON_GET)
 async def get_database(request: Request, database_id: str) -> Response:
-    """Look at a database."""
+    """Get a database."""
     _check_rate_limit(request)
     try:
         context = await create_unclaimed_context(_services(request), _audit_record(request))
-        return _show(await get_instant_database(context, _id(database_id)), 200)
+        return _response(await get_instant_database(context, _id(database_id)), 200)
     except NotFound:
         raise NoSuchDatabase from None
 
@@ -104,7 +106,7 @@ def _id(text: str) -> InstantId:
 
 
 def _check_rate_limit(request: Request) -> None:
-    """Callers without an account count by their address."""
+    """Limits clients by their address, because they have no account."""
     _services(request).rate_limiter.take_address(_address(request))
 
 
@@ -113,23 +115,23 @@ async def _create(request: Request, requested: NewInstantDatabase) -> InstantDat
 
 
 def _audit_record(request: Request) -> AuditRecord:
-    """What the audit says of a creation."""
-    nobody = Actor(kind=ActorKind.ANONYMOUS, name="")
+    """Creates the audit record of a request."""
+    actor = Actor(kind=ActorKind.ANONYMOUS, name="")
     address, request_id = _address(request), request.scope["request_id"]
-    return AuditRecord(nobody, "create_instant_database", address=address, request_id=request_id)
+    return AuditRecord(actor, "create_instant_database", address=address, request_id=request_id)
 
 
 def _services(request: Request) -> Services:
-    found: Services = request.app.state.parts
-    return found
+    services: Services = request.app.state.services
+    return services
 
 
 def _address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def _show(shown: InstantDatabaseDetails, status: int) -> Response:
-    return Response(to_json(DatabaseView.of(shown)), status, media_type="application/json", headers=_NO_STORE)
+def _response(details: InstantDatabaseDetails, status: int) -> Response:
+    return Response(to_json(InstantDatabaseView.of(details)), status, media_type="application/json", headers=_NO_STORE)
 
 
 _NO_STORE = {"Cache-Control": "no-store"}

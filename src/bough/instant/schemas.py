@@ -1,4 +1,4 @@
-"""What callers send, and what they are shown."""
+"""Request bodies and responses of the instant API."""
 
 from datetime import datetime
 from typing import Annotated, TypeVar
@@ -26,34 +26,40 @@ class DatabaseSettings(BaseModel):
 
 
 class InstantDatabaseCreate(DatabaseSettings):
-    # Read without a referrer all the same: the requirement has words of its own for that.
+    # Optional when parsing, because a missing referrer has its own error message.
     model_config = ConfigDict(title="DatabaseCreate", json_schema_extra={"required": ["ref"]})
 
     ref: Annotated[StrictStr | None, WithJsonSchema(_REFERRER)] = None
 
 
-class DatabaseView(BaseModel):
-    id: str = Field(description="UUID v7, or the UUID that the caller chose. Whoever knows it may claim the database.")
-    status: InstantStatus
-    neon_project_id: str = Field(description="The project behind it.")
-    connection_string: str | None = Field(
-        description="Postgres URL, pooled; without `-pooler` in the host it is direct. Null once the database is "
-        "claimed, and when its password was changed with SQL."
+class InstantDatabaseView(BaseModel):
+    model_config = ConfigDict(title="DatabaseView")
+
+    id: str = Field(
+        description="UUID v7, or the UUID in the request. It is a secret: anyone who knows it can claim the database."
     )
-    claim_url: str = Field(description="Where a person claims it.")
-    expires_at: datetime = Field(description="When it is deleted if nobody claims it; of no effect afterwards.")
+    status: InstantStatus
+    neon_project_id: str = Field(description="The project of the database.")
+    connection_string: str | None = Field(
+        description="Pooled Postgres URL. Remove `-pooler` from the host for a direct connection. Null if the "
+        "database is claimed or its password was changed with SQL."
+    )
+    claim_url: str = Field(description="The page on which a user can claim the database.")
+    expires_at: datetime = Field(
+        description="When the database is deleted if it is not claimed. Has no effect after a claim."
+    )
     created_at: datetime
     updated_at: datetime
 
     @classmethod
-    def of(cls, shown: InstantDatabaseDetails) -> "DatabaseView":
-        database = shown.database
+    def of(cls, details: InstantDatabaseDetails) -> "InstantDatabaseView":
+        database = details.database
         return cls(
-            id=shown.id,
-            status=shown.status,
+            id=details.id,
+            status=details.status,
             neon_project_id=database.project_id,
-            connection_string=shown.connection_string,
-            claim_url=shown.claim_url,
+            connection_string=details.connection_string,
+            claim_url=details.claim_url,
             expires_at=database.expires_at,
             created_at=database.created_at,
             updated_at=database.updated_at,
@@ -61,23 +67,23 @@ class DatabaseView(BaseModel):
 
 
 def parse_settings(body: bytes) -> DatabaseSettings:
-    return _parsed(DatabaseSettings, body)
+    return _parse(DatabaseSettings, body)
 
 
 def parse_create(body: bytes) -> InstantDatabaseCreate:
-    return _parsed(InstantDatabaseCreate, body)
+    return _parse(InstantDatabaseCreate, body)
 
 
 def check_referrer(referrer: str | None) -> str:
-    """One that may be written down."""
+    """Returns the referrer if it is valid."""
     if referrer is None or not referrer.strip():
         raise MissingReferrer
     if len(referrer) > MAX_REF_LENGTH or not referrer.isprintable():
-        raise Invalid(f"The referrer takes up to {MAX_REF_LENGTH} printable characters.")
+        raise Invalid(f"The referrer must have at most {MAX_REF_LENGTH} printable characters.")
     return referrer
 
 
-def _parsed(kind: type[T], body: bytes) -> T:
+def _parse(kind: type[T], body: bytes) -> T:
     try:
         return kind.model_validate_json(body or b"{}")
     except ValidationError as error:

@@ -1,1 +1,1 @@
-"""Pages for people: rendered here, with no script."""
+"""Server-rendered HTML pages without scripts."""

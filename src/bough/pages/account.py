@@ -1,4 +1,4 @@
-"""The account page: everything of one's own at a glance, with a form beside each thing."""
+"""The account page, which shows the user's projects, organizations, keys and browsers with forms to change them."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ from bough.pages.return_paths import ACCOUNT_PATH
 
 _TEMPLATE = "account.html"
 _DONE = {
-    "joined": "You are a member of the organization now.",
-    "organization": "The organization is made, and you are its admin.",
-    "key-revoked": "The key is revoked: it does not work any more.",
-    "password": "The password is changed, and all other browsers are signed out.",
+    "joined": "You are now a member of the organization.",
+    "organization": "The organization has been created. You are its admin.",
+    "key-revoked": "The key has been revoked and no longer works.",
+    "password": "The password has been changed. All other browsers are signed out.",
 }
 
 
@@ -28,7 +28,7 @@ async def show(request: PageRequest, signed_in_user: SignedInUser) -> Response:
 async def show_error(
     request: PageRequest, signed_in_user: SignedInUser, section: str, error: PlatformError, typed: str = ""
 ) -> Response:
-    """With what went wrong in one of its sections."""
+    """Renders the page with an error message in one of its sections."""
     return request.render_error(
         _TEMPLATE, error, **await _values(request, signed_in_user, section=section, typed=typed)
     )
@@ -39,7 +39,7 @@ def redirect_after(request: PageRequest, change: str) -> Response:
 
 
 async def _values(
-    visit: PageRequest, signed: SignedInUser, *, done: str | None = None, section: str = "", typed: str = ""
+    request: PageRequest, signed_in_user: SignedInUser, *, done: str | None = None, section: str = "", typed: str = ""
 ) -> dict[str, Any]:
-    contents = await account_contents.read(visit.services, visit.context(signed, "account"), signed)
+    contents = await account_contents.read(request.services, request.context(signed_in_user, "account"), signed_in_user)
     return {"contents": contents, "done": done, "section": section, "typed": typed}

@@ -1,4 +1,4 @@
-"""What the forms of the account page do. Each goes back to the page, except the one that shows a new key."""
+"""Handlers of the forms on the account page. All redirect to the page, except the one that shows a new key."""
 
 from starlette.responses import Response
 
@@ -25,7 +25,9 @@ async def create_key(request: PageRequest, signed_in_user: SignedInUser) -> Resp
 
 async def revoke_key(request: PageRequest, signed_in_user: SignedInUser) -> Response:
     try:
-        await revoke_personal_key(request.context(signed_in_user, "revoke_api_key"), _number(request.form.text("key")))
+        await revoke_personal_key(
+            request.context(signed_in_user, "revoke_api_key"), _parse_key_id(request.form.text("key"))
+        )
     except PlatformError as error:
         return await account.show_error(request, signed_in_user, "keys", error)
     return account.redirect_after(request, "key-revoked")
@@ -61,10 +63,10 @@ async def change_password(request: PageRequest, signed_in_user: SignedInUser) ->
 
 def _check_name(name: str, noun: str) -> None:
     if not 0 < len(name) <= MAX_NAME_LENGTH:
-        raise Invalid(f"Give the {noun} a name of 1 to {MAX_NAME_LENGTH} letters.")
+        raise Invalid(f"The name of the {noun} must have 1 to {MAX_NAME_LENGTH} characters.")
 
 
-def _number(text: str) -> int:
+def _parse_key_id(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise Invalid("No key was named. Use the button beside the key.")
+        raise Invalid("The form does not name a key. Use the button next to the key.")
     return int(text)

@@ -1,4 +1,4 @@
-"""What the account page shows: organizations, invitations, projects, keys and browsers of one person."""
+"""The contents of the account page: organizations, invitations, projects, keys and browsers of a user."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,7 @@ from bough.control.services import Services
 from bough.domain.api_key import ApiKey
 from bough.domain.invitation import Invitation
 from bough.domain.session import Session
-from bough.pages import account_projects
-from bough.pages import user_agents as browsers
+from bough.pages import account_projects, user_agents
 from bough.pages.account_projects import AccountProjects
 from bough.store.store import Rows
 
@@ -40,9 +39,9 @@ class ShownInvitation:
 class ShownKey:
     id: int
     name: str
-    made: datetime
-    used: datetime | None
-    used_from: str
+    created: datetime
+    last_used: datetime | None
+    last_used_from: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,42 +78,42 @@ async def read(services: Services, context: Context, signed_in_user: SignedInUse
     )
 
 
-def _organizations(signed: SignedInUser) -> list[ShownOrganization]:
+def _organizations(signed_in_user: SignedInUser) -> list[ShownOrganization]:
     return [
         ShownOrganization(
             name=each.organization.name,
             role=each.role or "",
-            is_personal=each.organization.personal_for == signed.user.id,
+            is_personal=each.organization.personal_for == signed_in_user.user.id,
         )
-        for each in signed.principal.memberships.values()
+        for each in signed_in_user.principal.memberships.values()
     ]
 
 
-async def _invitations(rows: Rows, found: Sequence[Invitation]) -> list[ShownInvitation]:
-    organizations = await rows.organizations.get_many({each.org_id for each in found})
-    people = await rows.users.get_many({each.invited_by for each in found})
+async def _invitations(rows: Rows, pending: Sequence[Invitation]) -> list[ShownInvitation]:
+    organizations = await rows.organizations.get_many({each.org_id for each in pending})
+    inviters = await rows.users.get_many({each.invited_by for each in pending})
     return [
         ShownInvitation(
             id=each.id,
             organization=organizations[each.org_id].name,
             role=each.role,
-            inviter=people[each.invited_by].email if each.invited_by in people else "",
+            inviter=inviters[each.invited_by].email if each.invited_by in inviters else "",
             until=each.expires_at,
         )
-        for each in found
+        for each in pending
         if each.org_id in organizations
     ]
 
 
-def _key(key: ApiKey, use: KeyUsage) -> ShownKey:
-    at, address = use.last_use(key.id) or (key.last_used_at, key.last_used_from)
-    return ShownKey(id=key.id, name=key.name, made=key.created_at, used=at, used_from=address)
+def _key(key: ApiKey, usage: KeyUsage) -> ShownKey:
+    at, address = usage.last_use(key.id) or (key.last_used_at, key.last_used_from)
+    return ShownKey(id=key.id, name=key.name, created=key.created_at, last_used=at, last_used_from=address)
 
 
-def _browser(session: Session, here: Session) -> ShownBrowser:
+def _browser(session: Session, current: Session) -> ShownBrowser:
     return ShownBrowser(
-        name=browsers.describe_user_agent(session.agent),
+        name=user_agents.describe_user_agent(session.agent),
         address=session.address,
         since=session.created_at,
-        is_this=session.digest == here.digest,
+        is_this=session.digest == current.digest,
     )

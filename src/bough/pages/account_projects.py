@@ -1,4 +1,4 @@
-"""The projects of one person, in their organizations and shared with them, each with the strings to connect with."""
+"""The projects that a user can access, with their connection strings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from bough.errors import PlatformError
 from bough.store.store import Rows
 
 MAX_PROJECTS = 100
-MAX_DATABASES = 5  # of a project
+MAX_DATABASES = 5  # per project
 _NO_PASSWORDS = (
-    "You may read this project, but not see its passwords. Ask an admin of its organization for a role that may."
+    "Your role lets you read this project but not its passwords. Ask an admin of its organization for another role."
 )
-_NO_DATABASE = "Its default branch has no database. Create one with the API."
+_NO_DATABASE = "The default branch has no database. Create one with the API."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStrings:
-    """Into one database, as its owner; without strings it says why."""
+    """Connection strings of a database for its owner, or the reason why there are none."""
 
     database: str
     role: str
@@ -52,17 +52,19 @@ class AccountProjects:
 async def read(context: Context) -> AccountProjects:
     caller = context.principal
     async with context.services.store.read(slow=True) as rows:
-        reach = {
+        scope = {
             **await levels.find_reachable_projects(rows, caller, list(caller.memberships.values()), AccessLevel.VIEWER),
             **await levels.find_shared_projects(rows, caller),
         }
-        page = await rows.projects.page(reach, search="", limit=MAX_PROJECTS, after=None)
-        projects = [seen.project for seen in page.rows]
-        has = await levels.load_levels(rows, caller, projects)
+        page = await rows.projects.page(scope, search="", limit=MAX_PROJECTS, after=None)
+        projects = [entry.project for entry in page.rows]
+        access_levels = await levels.load_levels(rows, caller, projects)
         owners = await rows.organizations.get_many({project.org_id for project in projects})
         databases = {project.id: await _databases(rows, project) for project in projects}
     shown = [
-        await _shown(context, project, owners[project.org_id].name, has[project.id], databases[project.id])
+        await _to_shown_project(
+            context, project, owners[project.org_id].name, access_levels[project.id], databases[project.id]
+        )
         for project in projects
         if project.org_id in owners
     ]
@@ -74,10 +76,10 @@ async def _databases(rows: Rows, project: Project) -> list[Database]:
     return await rows.databases.list_in_branch(branch.id) if branch else []
 
 
-async def _shown(
-    context: Context, project: Project, owner: str, has: AccessLevel, databases: Sequence[Database]
+async def _to_shown_project(
+    context: Context, project: Project, owner: str, level: AccessLevel, databases: Sequence[Database]
 ) -> ShownProject:
-    may = levels.allows(context.principal, Right.CONNECT, project, has)
+    can_connect = levels.allows(context.principal, Right.CONNECT, project, level)
     region = context.services.settings.region(project.region_id)
     return ShownProject(
         id=project.id,
@@ -86,9 +88,9 @@ async def _shown(
         region=region.name if region else project.region_id,
         pg_version=project.pg_version,
         connections=[await _connection_strings(context, project, each) for each in databases[:MAX_DATABASES]]
-        if may
+        if can_connect
         else (),
-        reason=_NO_DATABASE if may else _NO_PASSWORDS,
+        reason=_NO_DATABASE if can_connect else _NO_PASSWORDS,
         more_databases=max(0, len(databases) - MAX_DATABASES),
     )
 

@@ -1,7 +1,7 @@
-"""The claim of an instant database: what it is, then a button, then the choice of an organization, then the end.
+"""The claim page of an instant database: start the claim, choose an organization, confirm.
 
-Looking changes nothing. Every form goes back to the page, which shows how far the claim has come; so it may be
-reloaded, and a button pressed twice does no more than once.
+Opening the page changes nothing. Every form redirects to the page, which shows the state of the claim, so reloading it
+or pressing a button twice is harmless.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ async def show(request: PageRequest) -> Response:
 
 
 async def redirect_published_path(request: PageRequest) -> Response:
-    """Published tools know the page by another address."""
+    """Published tools use another URL for the page."""
     return request.redirect(return_paths.claim_path(_id(request)))
 
 
@@ -41,32 +41,32 @@ async def cancel(request: PageRequest) -> Response:
     return await _run_step(request, _cancel)
 
 
-async def _run_step(visit: PageRequest, step: _Step) -> Response:
-    """Whoever is not signed in any more finds the way to that on the page."""
-    instant_id = _id(visit)
+async def _run_step(request: PageRequest, step: _Step) -> Response:
+    """Does nothing if the user is no longer signed in; the page then offers to sign in."""
+    instant_id = _id(request)
     try:
-        if visit.signed_in_user is not None:
-            await step(visit, visit.signed_in_user, instant_id)
+        if request.signed_in_user is not None:
+            await step(request, request.signed_in_user, instant_id)
     except NotFound:
         raise
     except PlatformError as error:
-        contents = await claim_contents.read(visit, instant_id)
-        return visit.render_error(_TEMPLATE, error, claim=contents, chosen=visit.form.text("org_id"))
-    return visit.redirect(return_paths.claim_path(instant_id))
+        contents = await claim_contents.read(request, instant_id)
+        return request.render_error(_TEMPLATE, error, claim=contents, chosen=request.form.text("org_id"))
+    return request.redirect(return_paths.claim_path(instant_id))
 
 
-async def _begin(visit: PageRequest, signed: SignedInUser, instant_id: InstantId) -> None:
-    await begin_claim(visit.context(signed, "begin_claim"), instant_id)
+async def _begin(request: PageRequest, signed_in_user: SignedInUser, instant_id: InstantId) -> None:
+    await begin_claim(request.context(signed_in_user, "begin_claim"), instant_id)
 
 
-async def _complete(visit: PageRequest, signed: SignedInUser, instant_id: InstantId) -> None:
-    org_id = OrganizationId.parse(visit.form.text("org_id"))
-    await complete_claim(visit.context(signed, "claim_database"), instant_id, org_id)
+async def _complete(request: PageRequest, signed_in_user: SignedInUser, instant_id: InstantId) -> None:
+    org_id = OrganizationId.parse(request.form.text("org_id"))
+    await complete_claim(request.context(signed_in_user, "claim_database"), instant_id, org_id)
 
 
-async def _cancel(visit: PageRequest, signed: SignedInUser, instant_id: InstantId) -> None:
-    await cancel_claim(visit.context(signed, "cancel_claim"), instant_id)
+async def _cancel(request: PageRequest, signed_in_user: SignedInUser, instant_id: InstantId) -> None:
+    await cancel_claim(request.context(signed_in_user, "cancel_claim"), instant_id)
 
 
-def _id(visit: PageRequest) -> InstantId:
-    return claims.parse_instant_id(visit.http_request.path_params["id"])
+def _id(request: PageRequest) -> InstantId:
+    return claims.parse_instant_id(request.http_request.path_params["id"])

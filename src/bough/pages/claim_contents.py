@@ -1,4 +1,4 @@
-"""What the page of a claim shows to whoever looks at it: how far it has come, and where the database may go."""
+"""The contents of the claim page: the state of the claim and the organizations to choose from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MAX_NAMES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPlan:
-    """The limits that come with some of the organizations."""
+    """A plan and the organizations that use it."""
 
     plan: Plan
     organizations: Sequence[str]
@@ -30,15 +30,15 @@ class ShownPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownClaim:
-    stage: Stage  # as the looker sees it
+    stage: Stage  # from the viewer's point of view
     claimable: Claimable
     status: str
     region: str
     names: str  # of its databases
-    plan: Plan  # that limits it now
-    choices: Sequence[Organization]  # the looker's own that may have it
+    plan: Plan  # the current plan
+    choices: Sequence[Organization]  # the viewer's organizations in which the viewer can create projects
     plans: Sequence[ShownPlan]
-    owner: str  # the organization that has it, if it is one of the looker's
+    owner: str  # the organization that owns it, if the viewer is a member
 
     @property
     def path(self) -> str:
@@ -50,26 +50,26 @@ class ShownClaim:
 
 
 async def read(request: PageRequest, instant_id: InstantId) -> ShownClaim:
-    found = await claims.load_claimable(request.services, request.client, instant_id)
-    settings, looker = request.services.settings, request.signed_in_user.principal if request.signed_in_user else None
-    stage = _stage(found, looker)
-    choices = _choices(looker) if looker and stage == "choosing" else []
-    region = settings.region(found.project.region_id)
+    claimable = await claims.load_claimable(request.services, request.client, instant_id)
+    settings, viewer = request.services.settings, request.signed_in_user.principal if request.signed_in_user else None
+    stage = _stage(claimable, viewer)
+    choices = _choices(viewer) if viewer and stage == "choosing" else []
+    region = settings.region(claimable.project.region_id)
     return ShownClaim(
         stage=stage,
-        claimable=found,
-        status=found.database.status(clock.now()),
-        region=region.name if region else found.project.region_id,
-        names=_listed(found.database_names),
-        plan=settings.plan(found.owner.plan),
+        claimable=claimable,
+        status=claimable.database.status(clock.now()),
+        region=region.name if region else claimable.project.region_id,
+        names=_format_names(claimable.database_names),
+        plan=settings.plan(claimable.owner.plan),
         choices=choices,
         plans=_plans(settings, choices),
-        owner=found.owner.name if looker and found.owner.id in looker.memberships else "",
+        owner=claimable.owner.name if viewer and claimable.owner.id in viewer.memberships else "",
     )
 
 
-def _stage(found: Claimable, looker: Principal | None) -> Stage:
-    user_id, database = looker.user_id if looker else None, found.database
+def _stage(claimable: Claimable, viewer: Principal | None) -> Stage:
+    user_id, database = viewer.user_id if viewer else None, claimable.database
     match database.status(clock.now()):
         case InstantStatus.CLAIMED:
             return "done" if database.claimed_by == user_id else "claimed by another"
@@ -79,23 +79,23 @@ def _stage(found: Claimable, looker: Principal | None) -> Stage:
             return "open"
 
 
-def _choices(looker: Principal) -> list[Organization]:
-    """Their own comes first."""
-    may = [
+def _choices(viewer: Principal) -> list[Organization]:
+    """Lists the personal organization first."""
+    allowed = [
         each.organization
-        for each in looker.memberships.values()
+        for each in viewer.memberships.values()
         if each.role in ORG_RIGHT_ROLES[OrgRight.CREATE_PROJECTS]
     ]
-    return sorted(may, key=lambda each: (each.personal_for != looker.user_id, each.name.casefold()))
+    return sorted(allowed, key=lambda each: (each.personal_for != viewer.user_id, each.name.casefold()))
 
 
 def _plans(settings: Settings, choices: Sequence[Organization]) -> list[ShownPlan]:
-    named: dict[str, list[str]] = {}
+    names_by_plan: dict[str, list[str]] = {}
     for organization in choices:
-        named.setdefault(organization.plan, []).append(organization.name)
-    return [ShownPlan(plan=settings.plan(plan), organizations=names) for plan, names in named.items()]
+        names_by_plan.setdefault(organization.plan, []).append(organization.name)
+    return [ShownPlan(plan=settings.plan(plan), organizations=names) for plan, names in names_by_plan.items()]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     more = len(names) - MAX_NAMES
     return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

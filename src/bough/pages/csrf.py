@@ -1,7 +1,6 @@
-"""Whether a form is one of ours, sent by whoever we showed it to.
+"""Protection against cross-site request forgery.
 
-Two answers must agree: the browser says that the form came from a page of ours, and the form holds a token that only
-the holder of the cookie was shown.
+A form needs both an origin of this installation and a token that only the holder of the cookie has received.
 """
 
 import hmac
@@ -15,33 +14,33 @@ from bough.control.platform import mail
 from bough.errors import Denied
 
 FIELD = "form_token"
-_OWN = frozenset({"same-origin", "none"})  # none: typed or reloaded by the person
+_OWN_FETCH_SITES = frozenset({"same-origin", "none"})  # none: entered or reloaded by the user
 
 
 def create_token(keys: Keys, kind: str, secret: str) -> str:
-    """For the forms of whoever holds the secret; no other digest of ours is made of such a text."""
+    """Derives the token from the secret. No other digest uses a text of this form."""
     return keys.digest(f"form of {kind} {secret}")
 
 
 def check_token(submitted: str, expected: str) -> None:
     if not hmac.compare_digest(submitted.encode(), expected.encode()):
-        raise Denied("This page is too old, so nothing was changed. Reload it and try again.")
+        raise Denied("This page has expired, so nothing was changed. Reload it and try again.")
 
 
 def check_origin(request: Request, settings: Settings) -> None:
-    if not _is_own(request, settings):
+    if not _is_own_origin(request, settings):
         raise Denied(
-            "This form did not come from a page of ours, so nothing was changed. "
-            f"Open {mail.public_url(settings)} in your browser, reload the page there and try again."
+            "This form was not sent from a page of this installation, so nothing was changed. "
+            f"Open {mail.public_url(settings)} in your browser and try again."
         )
 
 
-def _is_own(request: Request, settings: Settings) -> bool:
-    said = request.headers.get("origin") or request.headers.get("referer")
-    if said is None:
-        return request.headers.get("sec-fetch-site") in _OWN
+def _is_own_origin(request: Request, settings: Settings) -> bool:
+    origin = request.headers.get("origin") or request.headers.get("referer")
+    if origin is None:
+        return request.headers.get("sec-fetch-site") in _OWN_FETCH_SITES
     try:
-        parsed = urlsplit(said.lower())
+        parsed = urlsplit(origin.lower())
     except ValueError:
         return False
     if settings.public_url:
@@ -50,6 +49,6 @@ def _is_own(request: Request, settings: Settings) -> bool:
 
 
 def _origin(url: str) -> str:
-    """As browsers write it: without the port that is the usual one."""
+    """Formats the origin as browsers do, without the default port."""
     scheme, _, rest = url.lower().rstrip("/").partition("://")
     return f"{scheme}://{rest.removesuffix({'http': ':80', 'https': ':443'}[scheme])}"

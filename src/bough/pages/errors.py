@@ -1,28 +1,28 @@
-"""Kind → status and heading: how an error looks as a page, or beside a form."""
+"""Headings of error pages, and headers of error responses."""
 
 from math import ceil
 
 from bough.errors import PlatformError
 
 _HEADINGS = {
-    400: "That could not be read",
-    401: "Sign in first",
-    403: "That was not allowed",
-    404: "Nothing is here",
-    405: "That is not how this page is used",
-    409: "Already taken",
-    413: "That is too much",
-    415: "That is no form of ours",
-    422: "A rule does not allow it",
-    423: "Something else is in the way",
+    400: "Invalid request",
+    401: "Sign in to continue",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    413: "Request too large",
+    415: "Unsupported form",
+    422: "Not possible",
+    423: "Another operation is in progress",
     429: "Too many attempts",
-    503: "Not now",
+    503: "Temporarily unavailable",
 }
-METHOD_NOT_ALLOWED = "Open it from the page that leads here."  # for those who come to it in another way
+METHOD_NOT_ALLOWED = "This address only accepts a form. Open the page that contains the form."
 
 
 def heading(status: int) -> str:
-    return _HEADINGS.get(status, "That did not work")
+    return _HEADINGS.get(status, "Something went wrong")
 
 
 def retry_headers(error: PlatformError) -> dict[str, str]:

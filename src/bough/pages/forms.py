@@ -1,4 +1,4 @@
-"""A form that was sent: a few fields of text in UTF-8, or refused."""
+"""Parses submitted forms: a few text fields in UTF-8."""
 
 from collections.abc import Mapping
 from urllib.parse import parse_qsl
@@ -8,9 +8,9 @@ from starlette.requests import ClientDisconnect, Request
 
 from bough.errors import Invalid
 
-_KIND = "application/x-www-form-urlencoded"
-_MOST = 20
-_UNREADABLE = "The form could not be read. Go back, reload the page and fill it in again."
+_MEDIA_TYPE = "application/x-www-form-urlencoded"
+_MAX_FIELDS = 20
+_UNREADABLE = "The form cannot be read. Go back, reload the page and fill it in again."
 
 
 class Form:
@@ -18,14 +18,16 @@ class Form:
         self._fields = fields
 
     def text(self, name: str) -> str:
-        """What was typed into one line, without spaces around it."""
+        """Returns the text of a single-line field without surrounding spaces."""
         text = self._fields.get(name, "").strip()
         if not text.isprintable():
-            raise Invalid(f"The field {name!r} holds a character that cannot be seen. Write it in one line of text.")
+            raise Invalid(
+                f"The field {name!r} contains a character that is not printable. Enter a single line of text."
+            )
         return text
 
     def secret(self, name: str) -> str:
-        """As it is: every character of a password counts."""
+        """Returns the unchanged text, because every character of a password counts."""
         return self._fields.get(name, "")
 
 
@@ -33,8 +35,8 @@ EMPTY = Form({})
 
 
 async def read(request: Request) -> Form:
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _KIND:
-        raise HTTPException(415, f"Forms are sent as {_KIND}. Go back and use the form of the page.")
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
+        raise HTTPException(415, f"Forms must be sent as {_MEDIA_TYPE}. Go back and use the form on the page.")
     try:
         return Form(_fields(await request.body()))
     except ClientDisconnect:
@@ -46,7 +48,11 @@ def _fields(body: bytes) -> dict[str, str]:
         return {}
     try:
         pairs = parse_qsl(
-            body.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=_MOST
+            body.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+            max_num_fields=_MAX_FIELDS,
         )
     except ValueError:
         raise Invalid(_UNREADABLE) from None

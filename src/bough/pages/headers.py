@@ -1,4 +1,4 @@
-"""What every page tells the browser: no script, no frame, nothing from elsewhere, nothing kept."""
+"""Security headers of all pages: no scripts, frames, external resources or caching."""
 
 from starlette.responses import Response
 
@@ -12,11 +12,11 @@ _POLICY = (
     "base-uri 'none'",
     "frame-ancestors 'none'",
 )
-_EVERY = {
+_SECURITY_HEADERS = {
     "Content-Security-Policy": "; ".join(_POLICY),
     "X-Content-Type-Options": "nosniff",
-    # Links have secrets in them, so nobody else learns where one came from. Were we not told either, browsers
-    # would leave the origin out of our own forms.
+    # URLs contain secrets, so other sites must not receive the referrer. With `no-referrer`, browsers would omit the
+    # origin from the forms of these pages too.
     "Referrer-Policy": "same-origin",
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -25,12 +25,12 @@ _YEAR = 365 * 86400
 
 
 def add_security_headers(response: Response, settings: Settings) -> None:
-    response.headers.update(_EVERY)
+    response.headers.update(_SECURITY_HEADERS)
     response.headers.setdefault("Cache-Control", "no-store")
     if is_served_over_https(settings):
         response.headers["Strict-Transport-Security"] = f"max-age={_YEAR}"
 
 
 def is_served_over_https(settings: Settings) -> bool:
-    """Whether people reach us by https."""
+    """Whether the public URL uses HTTPS."""
     return settings.public_url.lower().startswith("https://")

@@ -1,4 +1,4 @@
-"""The first page: on to one's account, or to signing in."""
+"""The home page redirects to the account page or to the sign-in page."""
 
 from starlette.responses import Response
 

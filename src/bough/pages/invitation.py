@@ -1,6 +1,6 @@
-"""An invitation, as the link in its mail shows it.
+"""The page of an invitation, which the link in its mail opens.
 
-Whoever has the link reads the mail of the address, so they may know whether the address has an account.
+Only the owner of the address gets the link, so the page may reveal whether the address has an account.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from bough.errors import Denied, NotFound, PlatformError
 from bough.pages import return_paths
 from bough.pages.page_request import PageRequest
 
-_GONE = "This invitation was used already, taken back, or is too old. Ask whoever invited you for another."
+_NOT_FOUND = "This invitation has been used, was withdrawn, or has expired. Ask for a new invitation."
 ViewerStatus = Literal["themselves", "another", "absent", "new"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvitationDetails:
-    """An invitation with what a page says of it; `guest` is who looks at it."""
+    """The contents of the page. `viewer` tells who opened it."""
 
     token: str
     invitation: Invitation
@@ -42,45 +42,45 @@ async def show(request: PageRequest) -> Response:
 async def accept(request: PageRequest) -> Response:
     invited, name = await _get_invitation(request, request.form.text("token")), request.form.text("name")
     try:
-        return await _accepted(request, invited, name)
+        return await _accept(request, invited, name)
     except NotFound:
-        raise NotFound(_GONE) from None
+        raise NotFound(_NOT_FOUND) from None
     except PlatformError as error:
         return request.render_error("invitation.html", error, invited=invited, name=name)
 
 
-async def _accepted(visit: PageRequest, invited: InvitationDetails, name: str) -> Response:
-    if visit.signed_in_user is not None and invited.viewer == "themselves":
-        await accept_invitation(visit.context(visit.signed_in_user, "accept_invitation"), invited.invitation.id)
-        return visit.redirect(f"{return_paths.ACCOUNT_PATH}?done=joined")
+async def _accept(request: PageRequest, invited: InvitationDetails, name: str) -> Response:
+    if request.signed_in_user is not None and invited.viewer == "themselves":
+        await accept_invitation(request.context(request.signed_in_user, "accept_invitation"), invited.invitation.id)
+        return request.redirect(f"{return_paths.ACCOUNT_PATH}?done=joined")
     if invited.viewer == "new":
         session_token = await accept_invitation_as_new_user(
-            visit.services, visit.client, invited.token, name, visit.form.secret("password")
+            request.services, request.client, invited.token, name, request.form.secret("password")
         )
-        return visit.redirect_with_session(return_paths.ACCOUNT_PATH, session_token)
+        return request.redirect_with_session(return_paths.ACCOUNT_PATH, session_token)
     raise Denied(f"This invitation is for {invited.invitation.email}. Sign in with that address to accept it.")
 
 
-async def _get_invitation(visit: PageRequest, token: str) -> InvitationDetails:
-    found = await find_invitation(visit.services, visit.client, token)
-    if found is None:
-        raise NotFound(_GONE)
-    async with visit.services.store.read() as rows:
-        organization = await rows.organizations.get(found.org_id)
-        inviter = await rows.users.get(found.invited_by)
-        holder = await rows.users.get_by_email(found.email)
+async def _get_invitation(request: PageRequest, token: str) -> InvitationDetails:
+    invitation = await find_invitation(request.services, request.client, token)
+    if invitation is None:
+        raise NotFound(_NOT_FOUND)
+    async with request.services.store.read() as rows:
+        organization = await rows.organizations.get(invitation.org_id)
+        inviter = await rows.users.get(invitation.invited_by)
+        user = await rows.users.get_by_email(invitation.email)
     if organization is None:
-        raise NotFound(_GONE)
+        raise NotFound(_NOT_FOUND)
     return InvitationDetails(
         token=token,
-        invitation=found,
+        invitation=invitation,
         organization=organization.name,
         inviter=inviter.email if inviter else "",
-        viewer=_viewer_status(visit, found, has_account=holder is not None),
+        viewer=_viewer_status(request, invitation, has_account=user is not None),
     )
 
 
-def _viewer_status(visit: PageRequest, invitation: Invitation, *, has_account: bool) -> ViewerStatus:
-    if visit.signed_in_user is not None:
-        return "themselves" if visit.signed_in_user.user.email == invitation.email else "another"
+def _viewer_status(request: PageRequest, invitation: Invitation, *, has_account: bool) -> ViewerStatus:
+    if request.signed_in_user is not None:
+        return "themselves" if request.signed_in_user.user.email == invitation.email else "another"
     return "absent" if has_account else "new"

@@ -1,6 +1,6 @@
-"""A page at a path: what it shows, what it does with its form, and how errors look here.
+"""Runs the handlers of pages and renders their errors.
 
-Every answer leaves through here, so none lacks its headers, and no form is acted on that is not ours.
+All responses pass through here, which guarantees the security headers and the check of submitted forms.
 """
 
 from collections.abc import Awaitable, Callable
@@ -33,36 +33,36 @@ class PageApp:
         return sorted(self._handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        visit = PageRequest(Request(scope, receive))
-        response = await self._answer(visit)
-        headers.add_security_headers(response, visit.services.settings)
+        request = PageRequest(Request(scope, receive))
+        response = await self._respond(request)
+        headers.add_security_headers(response, request.services.settings)
         await response(scope, receive, send)
 
-    async def _answer(self, visit: PageRequest) -> Response:
+    async def _respond(self, request: PageRequest) -> Response:
         try:
-            await visit.load_session()
-            visit.check_rate_limit()
-            return await self._handled(visit)
+            await request.load_session()
+            request.check_rate_limit()
+            return await self._handle(request)
         except PlatformError as error:
-            response = _error_page(visit, STATUS_BY_KIND[error.kind], error.public_message)
+            response = _error_page(request, STATUS_BY_KIND[error.kind], error.public_message)
             response.headers.update(errors.retry_headers(error))
         except HTTPException as error:
-            response = _error_page(visit, error.status_code, str(error.detail))
+            response = _error_page(request, error.status_code, str(error.detail))
             response.headers.update(error.headers or {})
         return response
 
-    async def _handled(self, visit: PageRequest) -> Response:
-        handler = self._handlers.get(visit.http_request.method)
+    async def _handle(self, request: PageRequest) -> Response:
+        handler = self._handlers.get(request.http_request.method)
         if handler is None:
             raise HTTPException(405, errors.METHOD_NOT_ALLOWED, {"Allow": ", ".join(self.methods)})
-        if visit.http_request.method == "POST":
-            await visit.read_form()
-        return await handler(visit)
+        if request.http_request.method == "POST":
+            await request.read_form()
+        return await handler(request)
 
 
 class _PageRoute(Route):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """The edge counts requests by their route."""
+        """Sets the route, by which the middleware counts requests."""
         match, child = super().matches(scope)
         return match, {**child, "route": self} if match is not Match.NONE else child
 
@@ -72,15 +72,15 @@ def page_route(path: str, *, get: Handler | None = None, post: Handler | None = 
 
 
 def require_sign_in(handler: SignedInHandler) -> Handler:
-    """For those who signed in; others are asked to."""
+    """Redirects to the sign-in page unless the user is signed in."""
 
-    async def handle(visit: PageRequest) -> Response:
-        if visit.signed_in_user is None:
-            return visit.redirect(SIGN_IN_PATH)
-        return await handler(visit, visit.signed_in_user)
+    async def handle(request: PageRequest) -> Response:
+        if request.signed_in_user is None:
+            return request.redirect(SIGN_IN_PATH)
+        return await handler(request, request.signed_in_user)
 
     return handle
 
 
-def _error_page(visit: PageRequest, status: int, sentence: str) -> Response:
-    return visit.render("refused.html", status, heading=errors.heading(status), sentence=sentence)
+def _error_page(request: PageRequest, status: int, message: str) -> Response:
+    return request.render("error.html", status, heading=errors.heading(status), message=message)

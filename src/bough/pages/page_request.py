@@ -1,4 +1,4 @@
-"""One visit of a browser to a page: who comes, what they sent, and the ways to answer."""
+"""A request for a page: the signed-in user, the form, and the possible responses."""
 
 from typing import Any
 
@@ -19,16 +19,16 @@ from bough.pages.renderer import render
 class PageRequest:
     def __init__(self, request: Request) -> None:
         self.http_request = request
-        self.services: Services = request.app.state.parts
+        self.services: Services = request.app.state.services
         self.client = _client(request)
         self.form = forms.EMPTY
         self.signed_in_user: SignedInUser | None = None
         self._cookies = Cookies(self.services.settings)
-        self._known = self._cookies.get_form_secret(request)
-        self._secret = self._known or cookies.new_secret()
+        self._cookie_secret = self._cookies.get_form_secret(request)
+        self._secret = self._cookie_secret or cookies.new_secret()
 
     async def load_session(self) -> None:
-        """Whoever has a session is known by it from here on, to their forms as well."""
+        """Loads the user of the session. The session then also protects the forms."""
         token = self._cookies.get_session(self.http_request)
         if token is not None:
             self.signed_in_user = await find_signed_in_user(self.services, token)
@@ -36,7 +36,7 @@ class PageRequest:
             self._secret = token
 
     def check_rate_limit(self) -> None:
-        """Pages count as requests of the API do."""
+        """Applies the rate limits of the API."""
         if self.signed_in_user is not None:
             self.services.rate_limiter.take(
                 self.signed_in_user.user.id, f"{self.http_request.method} {self.http_request.url.path}"
@@ -45,39 +45,38 @@ class PageRequest:
             self.services.rate_limiter.take_address(self.client.address)
 
     async def read_form(self) -> None:
-        """A form of ours, or nothing goes on."""
+        """Reads the form. Raises an error unless it was sent from a page of this installation."""
         csrf.check_origin(self.http_request, self.services.settings)
         self.form = await forms.read(self.http_request)
         csrf.check_token(self.form.secret(csrf.FIELD), self._form_token)
 
     def query_param(self, name: str) -> str:
-        """What the address says after the question mark."""
         return self.http_request.query_params.get(name, "")
 
     def context(self, signed_in_user: SignedInUser, action: str) -> Context:
-        """The action is called in the audit as its call of the API is."""
+        """`action` is the name of the corresponding API operation, for the audit log."""
         principal = signed_in_user.principal
         return Context(
             services=self.services, principal=principal, audit=self.client.audit_record(principal.actor, action)
         )
 
     def render(self, template: str, status: int = 200, **values: Any) -> Response:
-        shown = {"problem": None, **values}
+        template_values = {"problem": None, **values}
         text = render(
             template,
             user=self.signed_in_user.user if self.signed_in_user else None,
             form_token=self._form_token,
             settings=self.services.settings,
             static=assets.URLS,
-            **shown,
+            **template_values,
         )
         response = HTMLResponse(text, status)
-        if self.signed_in_user is None and self._known is None:
+        if self.signed_in_user is None and self._cookie_secret is None:
             self._cookies.set_form_secret(response, self._secret)
         return response
 
     def render_error(self, template: str, error: PlatformError, **values: Any) -> Response:
-        """The page of the form that was sent, with what is wrong beside it."""
+        """Renders the page of the submitted form with an error message."""
         response = self.render(template, STATUS_BY_KIND[error.kind], problem=error.public_message, **values)
         response.headers.update(errors.retry_headers(error))
         return response
@@ -86,7 +85,7 @@ class PageRequest:
         return RedirectResponse(path, 303)
 
     def redirect_with_session(self, path: str, token: str) -> Response:
-        """On, with a session that begins."""
+        """Starts a session."""
         response = self.redirect(path)
         self._cookies.set_session(response, token)
         return response
@@ -105,6 +104,6 @@ def _client(request: Request) -> WebClient:
     agent = request.headers.get("user-agent", "")
     return WebClient(
         address=request.client.host if request.client else "",
-        user_agent="".join(letter for letter in agent if letter.isprintable()),
+        user_agent="".join(character for character in agent if character.isprintable()),
         request_id=request.scope["request_id"],
     )

@@ -1,4 +1,4 @@
-"""Forgot the password: a mail with a link goes out, and the page that it leads to sets a new one."""
+"""Resetting a forgotten password: sends a mail with a link to the page that sets a new one."""
 
 from starlette.responses import Response
 
@@ -16,10 +16,10 @@ async def show(request: PageRequest) -> Response:
 async def send_link(request: PageRequest) -> Response:
     email = request.form.text("email")
     try:
-        asked = await request_password_reset(request.services, request.client, email)
+        recipient = await request_password_reset(request.services, request.client, email)
     except PlatformError as error:
         return request.render_error("forgot.html", error, email=email)
-    return request.render("look_into_mail.html", email=asked, to="set a password", back=ACCOUNT_PATH)
+    return request.render("check_mail.html", email=recipient, to="set a password", return_path=ACCOUNT_PATH)
 
 
 async def show_reset(request: PageRequest) -> Response:
@@ -31,14 +31,14 @@ async def reset(request: PageRequest) -> Response:
     token = request.form.text("token")
     email = (await _get_link(request, token)).email
     try:
-        begun = await reset_password(request.services, request.client, token, request.form.secret("password"))
+        session_token = await reset_password(request.services, request.client, token, request.form.secret("password"))
     except PlatformError as error:
         return request.render_error("reset.html", error, token=token, email=email)
-    return request.redirect_with_session(ACCOUNT_PATH, begun)
+    return request.redirect_with_session(ACCOUNT_PATH, session_token)
 
 
-async def _get_link(visit: PageRequest, token: str) -> OneTimeLink:
-    link = await find_password_link(visit.services, visit.client, token)
+async def _get_link(request: PageRequest, token: str) -> OneTimeLink:
+    link = await find_password_link(request.services, request.client, token)
     if link is None:
-        raise NotFound("This link was used already, or is too old. Ask for another where you sign in.")
+        raise NotFound("This link has been used or has expired. Request a new one on the sign-in page.")
     return link

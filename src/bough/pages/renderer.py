@@ -1,4 +1,4 @@
-"""Templates to text. What people wrote is escaped everywhere; a name that a template lacks is an error."""
+"""Renders templates. All values are escaped, and an undefined variable is an error."""
 
 from datetime import datetime
 from typing import Any
@@ -26,6 +26,6 @@ def _timestamp(at: datetime) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(f"{at:%Y-%m-%dT%H:%M:%SZ}", f"{at:%-d %B %Y, %H:%M} UTC")
 
 
-_templates.filters["moment"] = _timestamp
+_templates.filters["timestamp"] = _timestamp
 _templates.filters["size"] = allowance.format_bytes
-_templates.filters["and_back"] = return_paths.add_return_path
+_templates.filters["return_to"] = return_paths.add_return_path

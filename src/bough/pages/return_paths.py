@@ -1,4 +1,4 @@
-"""Where somebody goes on after signing in: one of a few pages of ours, whatever the address says."""
+"""Where a user continues after signing in. Only a few pages are allowed, to prevent open redirects."""
 
 import re
 from urllib.parse import urlencode
@@ -20,7 +20,7 @@ def claim_path(instant_id: InstantId) -> str:
 
 
 def add_return_path(path: str, return_path: str) -> str:
-    """The path, which leads on to another one in the end."""
+    """Adds the page to return to afterwards."""
     return path if return_path == ACCOUNT_PATH else f"{path}?{urlencode({'next': return_path}, safe='/')}"
 
 

@@ -1,4 +1,4 @@
-"""Every page, at its path."""
+"""The routes of all pages."""
 
 from starlette.routing import Route
 

@@ -1,4 +1,4 @@
-"""Sign in; and sign out, here or everywhere."""
+"""Signing in, and signing out in one browser or in all of them."""
 
 from starlette.responses import Response
 
@@ -12,21 +12,25 @@ _TEMPLATE = "sign_in.html"
 
 
 async def show(request: PageRequest) -> Response:
-    back = return_paths.sanitize_return_path(request.query_param("next"))
-    return request.redirect(back) if request.signed_in_user else request.render(_TEMPLATE, email="", back=back)
+    return_path = return_paths.sanitize_return_path(request.query_param("next"))
+    return (
+        request.redirect(return_path)
+        if request.signed_in_user
+        else request.render(_TEMPLATE, email="", return_path=return_path)
+    )
 
 
 async def sign_in(request: PageRequest) -> Response:
-    email, back = request.form.text("email"), return_paths.sanitize_return_path(request.form.text("next"))
+    email, return_path = request.form.text("email"), return_paths.sanitize_return_path(request.form.text("next"))
     try:
         token = await control_sign_in.sign_in(request.services, request.client, email, request.form.secret("password"))
     except PlatformError as error:
-        return request.render_error(_TEMPLATE, error, email=email, back=back)
-    return request.redirect_with_session(back, token)
+        return request.render_error(_TEMPLATE, error, email=email, return_path=return_path)
+    return request.redirect_with_session(return_path, token)
 
 
 async def sign_out(request: PageRequest) -> Response:
-    """Somebody who signed out to be somebody else goes back to what they wanted."""
+    """Returns to the page from which the user signed out to switch accounts."""
     if request.signed_in_user is not None:
         await control_sign_in.sign_out(request.services, request.client, request.signed_in_user)
     return request.redirect_without_session(

@@ -1,6 +1,6 @@
-"""A browser's name for people, out of what it says about itself."""
+"""Names of browsers, derived from their user agents."""
 
-# In this order: most browsers name others, too, that they want to be taken for.
+# The order matters: most user agents also contain the names of other browsers.
 _PROGRAMS = {
     "edg": "Edge",
     "opr/": "Opera",
@@ -21,16 +21,16 @@ _SYSTEMS = {
     "cros": "ChromeOS",
     "linux": "Linux",
 }
-_LONGEST = 60
+_MAX_LENGTH = 60
 
 
 def describe_user_agent(user_agent: str) -> str:
-    program, system = _named(_PROGRAMS, user_agent), _named(_SYSTEMS, user_agent)
+    program, system = _find_name(_PROGRAMS, user_agent), _find_name(_SYSTEMS, user_agent)
     if program and system:
         return f"{program} on {system}"
-    return program or user_agent[:_LONGEST] or "Unknown browser"
+    return program or user_agent[:_MAX_LENGTH] or "Unknown browser"
 
 
-def _named(names: dict[str, str], agent: str) -> str | None:
-    said = agent.lower()
-    return next((name for mark, name in names.items() if mark in said), None)
+def _find_name(names: dict[str, str], agent: str) -> str | None:
+    lowered = agent.lower()
+    return next((name for pattern, name in names.items() if pattern in lowered), None)

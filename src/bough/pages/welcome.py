@@ -1,4 +1,4 @@
-"""The operator's first page: the link that `bough up` prints leads here, once."""
+"""The page on which the operator sets a password. `bough up` prints a one-time link to it."""
 
 from starlette.responses import Response
 
@@ -9,13 +9,15 @@ from bough.pages.page_request import PageRequest
 from bough.pages.return_paths import ACCOUNT_PATH
 
 _TEMPLATE = "welcome.html"
-_GONE = "This link was used already, or is too old. Sign in. While nobody has used one, `bough up` prints another."
+_NOT_FOUND = (
+    "This link has been used or has expired. Sign in. If no link has been used yet, `bough up` prints a new one."
+)
 
 
 async def show(request: PageRequest) -> Response:
     token = request.query_param("token")
     if await passwords.find_password_link(request.services, request.client, token, LinkPurpose.WELCOME) is None:
-        raise NotFound(_GONE)
+        raise NotFound(_NOT_FOUND)
     return request.render(_TEMPLATE, token=token, email="")
 
 
@@ -26,7 +28,7 @@ async def set_operator_password(request: PageRequest) -> Response:
             request.services, request.client, token, email, request.form.secret("password")
         )
     except NotFound:
-        raise NotFound(_GONE) from None
+        raise NotFound(_NOT_FOUND) from None
     except PlatformError as error:
         return request.render_error(_TEMPLATE, error, token=token, email=email)
     return request.redirect_with_session(ACCOUNT_PATH, session_token)

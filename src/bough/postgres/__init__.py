@@ -1,7 +1,7 @@
-"""Knowledge of Postgres, wherever it runs. No processes, no connections: text in, text out."""
+"""Knowledge about Postgres as pure functions and SQL text: no processes and no connections."""
 
-ADMIN_ROLE = "bough_admin"  # our superuser, reached by peer only
-REPLICA_ROLE = "bough_replica"  # who read replicas are where they read from; reached by password only
-TENANTS_ROLE = "bough_tenants"  # the group every role made by the API belongs to
+ADMIN_ROLE = "bough_admin"  # the platform's superuser, which can log in by peer authentication only
+REPLICA_ROLE = "bough_replica"  # read replicas log in with it on their primary, by password only
+TENANTS_ROLE = "bough_tenants"  # the group of all roles that are created with the API
 RESERVED_PREFIX = "bough_"
 MAINTENANCE_DATABASE = "postgres"

@@ -1,8 +1,8 @@
-"""Whether a server's clients are at work."""
+"""The query that tells whether clients of a server are active."""
 
 from bough.postgres import RESERVED_PREFIX
 
-# A session whose state is null has not come in yet, so it is about to do something. Ours do not count.
+# A session whose state is null is still starting and counts as busy. Sessions of the platform do not count.
 IS_BUSY = f"""
     select exists (
         select from pg_catalog.pg_stat_activity

@@ -1,17 +1,16 @@
-"""How a server archives its WAL, and what it says of that in its own folder. Pure.
+"""How a server archives its WAL, and the status files in which it records that.
 
-The command runs in the data folder, as the server's user. `archive` beside it is a link to the place, so the text is
-the same for every server, and need not change when a volume gets another name.
+The archive command runs in the data folder as the server's user. `../archive` is a link to the archive folder, so the
+command is the same for every server and does not change when a volume is renamed.
 """
 
 from bough.postgres import wal
 
-STATUS_FOLDER = "archive_status"  # in `pg_wal`: a mark for every file that is to be archived, or was
+STATUS_FOLDER = "archive_status"  # in `pg_wal`: holds a status file for each WAL file
 _READY = ".ready"
 
-# What is there under its name is whole: it was written under another one and synced. With the first file in it the
-# folder itself is on disk, too. A server that is stopped or copied ends its segment early, and the rest, which is
-# zeros, takes no room.
+# A file gets its final name only after it is complete and synced. The sync of the folder makes the name durable. A
+# server that is stopped or copied ends its segment early, and as a sparse file the remaining zeros take no space.
 ARCHIVE_COMMAND = (
     "{ test -f ../archive/%f || { "
     "dd if=%p of=../archive/.%f.new bs=64k conv=sparse,fsync status=none && mv ../archive/.%f.new ../archive/%f; "
@@ -25,21 +24,21 @@ SELECT_LAST_FAILURE = """
 
 
 def temporary_name(name: str) -> str:
-    """What a file is called in an archive until all of it is there."""
+    """The name of a file in the archive until it is complete."""
     return f".{name}.new"
 
 
 def is_needed_for_recovery(name: str) -> bool:
-    """Whether a file of an archive is needed to recover; notes of backups and what is half written are not."""
+    """Whether recovery needs a file of the archive; it does not need backup history files and incomplete files."""
     return wal.is_segment(name) or wal.is_history_file(name)
 
 
 def is_disposable(name: str) -> bool:
-    """What a server archives beside its WAL, and nobody needs: where backups began, and the rest of a timeline."""
+    """Whether an archived file is not WAL and not needed: backup history files and partial segments."""
     return name.endswith((".backup", ".partial"))
 
 
 def parse_ready_file(status_file: str) -> str | None:
-    """The file that is to be archived and is not yet, by a name in the status folder; None: it says something else."""
+    """Returns the file to be archived for a `.ready` status file, or None for other status files."""
     name = status_file.removesuffix(_READY)
     return name if name != status_file and is_needed_for_recovery(name) else None

@@ -1,6 +1,6 @@
-"""Statements that let a running server be copied, and what they answer. Pure.
+"""Statements to copy a running server with the backup API, and their results.
 
-A temporary slot keeps the WAL that the copy needs, and goes with the session, whatever becomes of us.
+A temporary slot keeps the WAL that the copy needs. Postgres drops it when the session ends.
 """
 
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bough.postgres import RESERVED_PREFIX
 
 LABEL_FILE = "backup_label"
-OLD_LABEL_FILE = "backup_label.old"  # what a server makes of it when it begins to recover
+OLD_LABEL_FILE = "backup_label.old"  # a server renames the label to this when it starts to recover
 _FIRST_SEGMENT = re.compile(r"^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)$", re.MULTILINE)
 CREATE_TEMPORARY_SLOT = (
     "select slot_name::text from "
@@ -18,9 +18,9 @@ CREATE_TEMPORARY_SLOT = (
 
 
 def parse_first_segment(label: str) -> str | None:
-    """The file in which a server that recovers by the label begins to read; None when the text is no label."""
-    found = _FIRST_SEGMENT.search(label)
-    return found[1] if found else None
+    """Returns the WAL file at which recovery with this label starts, or None if the text is not a label."""
+    match = _FIRST_SEGMENT.search(label)
+    return match[1] if match else None
 
 
 def slot_name(token: str) -> str:
@@ -28,13 +28,13 @@ def slot_name(token: str) -> str:
 
 
 def start_statement(major: int) -> str:
-    """Takes the label; answers with the file name of the first segment."""
+    """Takes the label as parameter and returns the file name of the first segment."""
     call = "pg_backup_start($1, fast => true)" if major >= 15 else "pg_start_backup($1, true, false)"
     return f"select pg_catalog.pg_walfile_name(pg_catalog.{call})::text"
 
 
 def stop_statement(major: int) -> str:
-    """Answers with where the copy ends, the last segment and the text of the label file. Waits for no archive."""
+    """Returns the end of the backup, its last segment and the label file. Does not wait for the archive."""
     call = "pg_backup_stop(wait_for_archive => false)" if major >= 15 else "pg_stop_backup(false, false)"
     return (
         "select lsn::text, pg_catalog.pg_walfile_name(lsn)::text as last_segment, labelfile::text as label "

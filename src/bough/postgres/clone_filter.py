@@ -1,12 +1,11 @@
-"""What in a data folder belongs to the server that runs in it, and not to a copy of it.
+"""Which files of a data folder belong to the running server and are excluded from a clone.
 
-The same things that a base backup of Postgres leaves out, and what earlier backups left there. A
-clone with the parent's slots would keep WAL for ever; one with its `postmaster.pid` would not start.
-Names are relative to the data folder. Cloning asks for every file, so the commonest name of all, a
-relation's number, is answered first.
+These are the files that a base backup of Postgres omits, and leftovers of earlier backups. A clone with the parent's
+slots would keep WAL forever, and one with its `postmaster.pid` would not start. Names are relative to the data
+folder. Cloning checks every file, so the most common kind of name, the number of a relation, is handled first.
 """
 
-# The folder is there, and empty. WAL is the business of whoever clones.
+# The clone has these folders, but empty. The code that clones handles the WAL itself.
 EMPTIED_FOLDERS = frozenset(
     (
         "pg_wal",
@@ -19,18 +18,18 @@ EMPTIED_FOLDERS = frozenset(
         "pg_subtrans",
     )
 )
-# Below the top only these, and the folders in them, have something that is left out.
+# Below the top level, only these folders and their subfolders contain excluded files.
 SEARCHED_FOLDERS = frozenset(("base", "global"))
 _OF_THE_SERVER = (
     "postmaster.pid",
     "postmaster.opts",
     "current_logfiles",
     "postgresql.auto.conf.tmp",
-    # Of another backup: ours come from whoever clones.
+    # Files of an earlier backup; the code that clones writes its own.
     "backup_label",
     "backup_manifest",
     "tablespace_map",
-    # What a server is to do when it starts is nobody else's business.
+    # Signal files tell only the server in this folder what to do at its start.
     "standby.signal",
     "recovery.signal",
 )
@@ -38,7 +37,7 @@ _ANYWHERE = ("pg_internal.init", "pgsql_tmp")
 _DIGITS = frozenset("0123456789")
 
 
-# Where a relation has room and what of it is visible to all. Postgres does without either and makes them again.
+# The free space map and the visibility map. Postgres works without them and creates them again.
 MAP_FORK_SUFFIXES = ("_fsm", "_vm")
 
 
@@ -47,7 +46,7 @@ def is_emptied(relative: str) -> bool:
 
 
 def is_excluded(relative: str) -> bool:
-    """Not in a clone at all, with a suffix such as `.old` or `.tmp` either."""
+    """Whether a clone omits the file, including variants with a suffix such as `.old` or `.tmp`."""
     name = relative[relative.rfind("/") + 1 :]
     if name[0] in _DIGITS:
         return False
@@ -57,7 +56,7 @@ def is_excluded(relative: str) -> bool:
 
 
 def _is_temporary_relation(relative: str, name: str) -> bool:
-    """`t<backend>_<relation>`, maybe with a fork and a segment, where a database keeps its files."""
+    """Matches `t<backend>_<relation>`, optionally with a fork and a segment, in the folder of a database."""
     backend, _, rest = name[1:].partition("_")
     relation = rest.partition(".")[0].partition("_")[0]
     return backend.isdecimal() and relation.isdecimal() and relative.startswith(("base/", "pg_tblspc/"))

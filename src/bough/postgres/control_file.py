@@ -1,8 +1,7 @@
-"""`global/pg_control`: how a server ended, and where the next one begins to read WAL. Pure.
+"""Parses `global/pg_control`: how a server ended, and where the next one starts to read WAL.
 
-The fields read here stand at the same places in every version from 14 to 18: the system identifier,
-two version numbers, the state, a moment, the last checkpoint, the beginning of its copy, and the limits that
-a standby must have.
+The offsets of the fields are the same in versions 14 to 18: the system identifier, two version numbers, the state, a
+timestamp, the last checkpoint, the start of its copy, and the settings that a standby must match.
 """
 
 import struct
@@ -15,31 +14,31 @@ from bough.postgres import wal
 from bough.postgres.replication import STANDBY_MINIMUMS
 
 PATH = "global/pg_control"
-BYTES = 8192  # of the whole file, in every version
+BYTES = 8192  # size of the file in every version
 _LAYOUT = struct.Struct("<QIIIxxxxqQQI")
-_BACKUP = struct.Struct("<152xQ")  # where a backup began whose end was not read yet; 0: none
+_BACKUP = struct.Struct("<152xQ")  # start of a backup whose end has not been replayed yet; 0: none
 _LIMITS = struct.Struct("<180x5I")  # in the order of `LIMITS`
-# DB_SHUTDOWNED, and DB_SHUTDOWNED_IN_RECOVERY of one that stood still: the checkpoint is the last record.
+# DB_SHUTDOWNED and, for a standby, DB_SHUTDOWNED_IN_RECOVERY: the checkpoint is the last record.
 _SHUT_DOWN = (1, 2)
-_LAST_MOMENT = 2**36  # seconds since 1970: the year 4147
-_RECOVERING = 5  # DB_IN_ARCHIVE_RECOVERY: from a backup, as opposed to a crash
+_MAX_TIMESTAMP = 2**36  # seconds since 1970: the year 4147
+_RECOVERING = 5  # DB_IN_ARCHIVE_RECOVERY: from a backup, unlike crash recovery
 
 
 @dataclass(frozen=True, slots=True)
 class ControlFile:
     state: int
-    written_at: int  # when it was written, in whole seconds since 1970
-    checkpoint: str  # the position of the last one; the last record of a server that was shut down
-    first_segment: str  # where recovery begins
+    written_at: int  # time of the last write, in seconds since 1970
+    checkpoint: str  # position of the last checkpoint, the last record of a server that was shut down
+    first_segment: str  # where recovery starts
     timeline: int
-    is_in_backup: bool  # it recovers from a backup, and has not read to the end of that
-    limits: Mapping[str, int]  # that the server had, and a standby must not be below
+    is_in_backup: bool  # it is recovering from a backup and has not reached the end of the backup
+    limits: Mapping[str, int]  # of the server; a standby must not have lower ones
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
         _, _, _, state, written_at, checkpoint, redo, timeline = _LAYOUT.unpack_from(content)
-        if not 0 <= written_at < _LAST_MOMENT:
-            raise ValueError("a moment that no server writes")
+        if not 0 <= written_at < _MAX_TIMESTAMP:
+            raise ValueError("the timestamp is out of range")
         limits = dict(zip(STANDBY_MINIMUMS, _LIMITS.unpack_from(content), strict=True))
         (backup,) = _BACKUP.unpack_from(content)
         first_segment = wal.segment_name(timeline, redo)
@@ -51,10 +50,10 @@ class ControlFile:
 
     @property
     def end_lsn(self) -> str:
-        """Of the WAL of a server that was shut down."""
+        """End of the WAL of a server that was shut down."""
         return lsn.to_text(wal.checkpoint_end(lsn.to_int(self.checkpoint)))
 
     @property
     def is_recovering_from_backup(self) -> bool:
-        """Whether a server began to, and has not come to the end yet; it may have been killed or stopped meanwhile."""
+        """Whether a server has started to recover from a backup and has not finished, even if it was stopped since."""
         return self.state == _RECOVERING or self.is_in_backup

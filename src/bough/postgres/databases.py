@@ -1,4 +1,4 @@
-"""Statements that make databases so. Repeatable: they are planned from what is there."""
+"""Statements that create and change databases. They are planned from the current state, so they are repeatable."""
 
 from collections.abc import Collection, Mapping
 
@@ -9,8 +9,8 @@ SELECT_EXISTING = """
     select 'database', pg_catalog.namesend(datname), null::text from pg_catalog.pg_database
      where datname::text = any($2)
 """
-# Every database but ours, Postgres's own and one whose removal was cut off; in the columns of `roles.NOW`, and up to a
-# number like them.
+# All databases except those of the platform and of Postgres and those with an unfinished drop. It has the columns and
+# the row limit of `roles.SELECT_ALL`.
 SELECT_ALL = f"""
     select 'database', pg_catalog.namesend(datname), null::boolean, null::text, null::pg_catalog.timestamptz,
            pg_catalog.namesend(rolname), pg_catalog.count(*) over ()
@@ -19,7 +19,7 @@ SELECT_ALL = f"""
        and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
      order by datname::text = any($3) desc, pg_database.oid limit $4
 """
-# Its removal may have been cut off: then nobody gets into it any more.
+# After an interrupted DROP DATABASE, Postgres rejects all connections to the database.
 IS_BROKEN = "select datconnlimit = -2 from pg_catalog.pg_database where datname = $1"
 SELECT_OWNED = """
     select pg_catalog.namesend(datname) from pg_catalog.pg_database
@@ -27,7 +27,7 @@ SELECT_OWNED = """
      where rolname = $1 order by datname
 """
 TERMINATE_SESSIONS = "select pg_catalog.pg_terminate_backend(pid) from pg_catalog.pg_stat_activity where datname = $1"
-# Whatever a tenant calls a template counts too.
+# Includes databases that a tenant has marked as templates.
 SELECT_TOTAL_SIZE = f"""
     select coalesce(sum(pg_catalog.pg_database_size(oid)), 0)::bigint
       from pg_catalog.pg_database
@@ -48,7 +48,7 @@ def allow_connections(name: str, *, allowed: bool) -> str:
 
 
 def rename(name: str, new_name: str, owner: str) -> list[str]:
-    """Of a database that nobody is in, nor can come into; from then on everybody can again."""
+    """Renames a database without sessions, to which connections are not allowed, and allows them again."""
     return [
         f"alter database {identifier(name)} rename to {identifier(new_name)}",
         allow_connections(new_name, allowed=True),
@@ -61,10 +61,10 @@ def drop(name: str) -> str:
 
 
 def plan_databases(target: Mapping[str, str], present: Collection[str], *, spare: str | None) -> list[str]:
-    """Statements from the present databases to the wished ones (name → owner).
+    """Plans the statements that create the missing databases of `target` (name → owner).
 
-    `spare` is the template's own database in a volume that nobody has used: the first missing
-    database takes it over, which is much faster than making one.
+    `spare` is the template's own database in an unused volume. The first missing database reuses it, which is much
+    faster than creating one.
     """
     statements: list[str] = []
     if spare in target or spare not in present:

@@ -1,6 +1,6 @@
-"""Which contributed extensions a tenant may create, in installs that are our own copy."""
+"""Which contrib extensions a tenant may create, in Postgres installs that the platform has copied."""
 
-# Their scripts run as our superuser, and what they make is safe in a tenant's hands.
+# Their scripts run as the platform's superuser and create only objects that are safe for tenants to use.
 TRUSTED = frozenset(
     [
         "autoinc",
@@ -46,13 +46,13 @@ TRUSTED = frozenset(
     ]
 )
 
-# What their scripts leave out, because superusers may use everything. Whoever creates the extension may use its
-# wrapper; a password is asked for all the same, for only superusers can waive it.
+# Grants that the scripts lack because superusers do not need them. The creator of the extension may use its wrapper.
+# Postgres still requires a password for connections, which only superusers can waive.
 SCRIPT_ADDITIONS = {
     "postgres_fdw--1.0.sql": "grant usage on foreign data wrapper postgres_fdw to @extowner@ with grant option;\n",
 }
 
-# They read or write the server's files, or run code outside the database.
+# These read or write files of the server, or run code outside the database.
 REMOVED = frozenset(
     [
         "adminpack",
@@ -79,12 +79,12 @@ REMOVED = frozenset(
 
 
 def extend_script(name: str, text: str) -> str:
-    """An extension's script with what is added to it, once."""
+    """Returns an extension's script with the additional statements. Adds them only once."""
     added = SCRIPT_ADDITIONS.get(name, "")
     return text if text.endswith(added) else f"{text}\n{added}"
 
 
 def mark_trusted(text: str) -> str:
-    """An extension's control file with `trusted = true`, whatever it said before."""
+    """Returns an extension's control file with `trusted = true`, whatever its current value."""
     kept = [line for line in text.splitlines() if not line.replace(" ", "").startswith("trusted=")]
     return "\n".join([*kept, "trusted = true"]) + "\n"

@@ -1,9 +1,9 @@
-"""Which libraries may decode WAL for a tenant, and how Postgres is told so. Pure.
+"""Which libraries may decode WAL for a tenant, and how Postgres enforces it.
 
-Until the releases of August 2026 (17.11, 16.15 and their like) whoever had REPLICATION could name any library as an
-output plugin, and its code ran in the server (CVE-2026-6471). Later ones have `output_plugin_libraries`, whose default
-is the list below. In the others the two functions that take a plugin get another name, which nobody may execute, and
-functions of their old names and arguments look at the plugin first.
+Before the releases of August 2026 (17.11, 16.15 and so on), a role with REPLICATION could name any library as an
+output plugin, and its code ran in the server (CVE-2026-6471). Later releases have `output_plugin_libraries`, whose
+default is the list below. In earlier ones, the two functions that take a plugin are renamed and revoked from public,
+and functions with the old names and arguments check the plugin first.
 """
 
 from bough.postgres import ADMIN_ROLE, RESERVED_PREFIX, TENANTS_ROLE
@@ -11,7 +11,7 @@ from bough.postgres.quoting import identifier
 
 ALLOWED = ("pgoutput", "test_decoding")
 
-# Written when it is so in every database of the server. Nobody but a superuser can comment on one.
+# Set after the plugin check is installed in every database of the server. Only a superuser can set this comment.
 ROLE_COMMENT = f"logical replication is on, with the output plugins {', '.join(ALLOWED)}"
 _MARK_NOW = f"pg_catalog.shobj_description('{ADMIN_ROLE}'::pg_catalog.regrole, 'pg_authid')"
 
@@ -22,16 +22,16 @@ SELECT_STATE = f"""
 IS_LOGICAL_REPLICATION_ON = f"select {_MARK_NOW} is not null"
 SET_ROLE_COMMENT = f"comment on role {ADMIN_ROLE} is '{ROLE_COMMENT}'"
 
-# Whoever creates a database now has finished when this returns, so that no copy of an old one is missed.
+# Waits for a running CREATE DATABASE, which may be copying a database that has no plugin check yet.
 WAIT_FOR_NEW_DATABASES = "begin; lock table pg_catalog.pg_database in share mode; commit"
-# Those that nothing but a DROP can reach any more are left out.
+# Omits databases that can only be dropped.
 SELECT_DATABASES = """
     select pg_catalog.namesend(datname) as name, oid, datallowconn as is_open from pg_catalog.pg_database
      where datconnlimit <> -2 order by oid
 """
-CLOSED_DATABASE = "template0"  # nobody shall enter it, whatever a crash left
+CLOSED_DATABASE = "template0"  # stays closed to connections, even after a crash
 
-# A row when some role of tenants has the attribute.
+# Returns a row if a role of a tenant has REPLICATION.
 SELECT_REPLICATION_ROLE = f"""
     (select 'replicates', pg_catalog.namesend(rolname), null::text from pg_catalog.pg_authid
       where rolreplication and not rolsuper and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
@@ -52,21 +52,21 @@ REVOKE_REPLICATION = _EACH.format(
     which=f"""select rolname from pg_catalog.pg_authid
      where rolreplication and not rolsuper and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')""",
 )
-# Roles of the API have it where logical replication is on.
-# What the API made is in the group by the word of the first superuser, whose id is always 10.
+# Where logical replication is on, roles that were created with the API have REPLICATION. Their membership in the group
+# was granted by the bootstrap superuser, whose oid is always 10.
 GRANT_REPLICATION = _EACH.format(
     attribute="replication",
-    which=f"""select member.rolname from pg_catalog.pg_auth_members as given
-      join pg_catalog.pg_authid as member on member.oid = given.member
-      join pg_catalog.pg_authid as tenants on tenants.oid = given.roleid
-     where tenants.rolname = '{TENANTS_ROLE}' and given.grantor = 10 and member.rolcanlogin
+    which=f"""select member.rolname from pg_catalog.pg_auth_members as membership
+      join pg_catalog.pg_authid as member on member.oid = membership.member
+      join pg_catalog.pg_authid as tenants on tenants.oid = membership.roleid
+     where tenants.rolname = '{TENANTS_ROLE}' and membership.grantor = 10 and member.rolcanlogin
        and not member.rolreplication""",
 )
 
-# Run in each database. It has to be one that a restore elsewhere does not stumble over: what `pg_dump` finds in
-# `pg_init_privs` it takes for Postgres's own, and functions in `pg_catalog` are never dumped.
-# The functions run as the superuser, because nobody else may execute what they call; so they look at the attribute
-# themselves. Whoever has become another role by SET ROLE is that role.
+# Runs in each database. It must not break a restore elsewhere: `pg_dump` treats objects in `pg_init_privs` as part of
+# Postgres, and it never dumps functions in `pg_catalog`.
+# The functions run as the superuser, because no other role may execute the renamed functions. Therefore they check
+# the REPLICATION attribute themselves, after SET ROLE that of the current role.
 INSTALL_PLUGIN_CHECK = f"""
 do $do$
 declare

@@ -1,11 +1,11 @@
-"""pg_hba.conf and pg_ident.conf: who may enter a compute by its socket.
+"""pg_hba.conf and pg_ident.conf: who may connect to a compute through its socket.
 
-Control's user may be any role; the gateway's user may be any role but ours. Nobody else gets in, not
-even the user the compute runs as. That control may also be a tenant's role gives it nothing: it can
-become the gateway's user whenever it likes.
+The user of control may log in as any role, the gateway's user as any role except the platform's. No other user can
+log in, not even the user that runs the compute. Control may log in as a tenant's role because it could use the
+gateway's user anyway.
 
-Read replicas run as the project's user, whom the machine has no name for, and so have a password. Theirs is the only
-line that matches physical replication: `all` does not.
+Read replicas run as the project's user, which has no name on the machine, so they use a password. Their line is the
+only one that matches physical replication: `all` does not match it.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from bough.postgres import ADMIN_ROLE, REPLICA_ROLE, RESERVED_PREFIX
 HBA_FILE = "pg_hba.conf"
 IDENT_FILE = "pg_ident.conf"
 MAP = "bough"
-ROLE_PATTERNS_SINCE = 16  # from then on the map knows a pattern for the database's side
+ROLE_PATTERNS_SINCE = 16  # first version in which the map can match database roles with a pattern
 
 
 def render_hba() -> str:
@@ -31,8 +31,8 @@ def render_ident(*, major: int, control_user: str, gateway_user: str, roles: Ite
 
 
 def render_ident_lines(role: str, *, control_user: str, gateway_user: str) -> str:
-    """What lets one more role in, where the map names every one."""
-    users = dict.fromkeys((gateway_user, control_user))  # once, when they are the same
+    """Returns the lines that allow one more role, for versions in which the map lists every role."""
+    users = dict.fromkeys((gateway_user, control_user))  # removes the duplicate if they are the same
     return "".join(_line(user, role) for user in users)
 
 

@@ -1,25 +1,25 @@
-"""postgresql.conf as a pure function of settings."""
+"""Renders postgresql.conf from settings."""
 
 from collections.abc import Mapping
 
 from bough.postgres import archiver
 from bough.postgres.wal import SEGMENT_MB
 
-SIZE_FILE = "size.conf"  # what follows the size of a compute, beside the file with all the rest
-LIMITS_FILE = "limits.conf"  # what follows from the plan of its project
+SIZE_FILE = "size.conf"  # settings that depend on the size of the compute
+LIMITS_FILE = "limits.conf"  # settings that depend on the project's plan
 
 COMPUTE_DEFAULTS = {
     "listen_addresses": "",
-    "unix_socket_permissions": "0777",  # the folder around the socket decides who gets in
+    "unix_socket_permissions": "0777",  # the folder of the socket restricts access
     "password_encryption": "scram-sha-256",
     "min_wal_size": f"{2 * SEGMENT_MB}MB",
     "max_wal_size": "1GB",
     "recovery_init_sync_method": "syncfs",
     "max_wal_senders": "20",
     "max_replication_slots": "20",
-    "archive_mode": "on",  # it cannot be changed without a restart
+    "archive_mode": "on",  # changing it needs a restart
     "archive_command": archiver.ARCHIVE_COMMAND,
-    "max_slot_wal_keep_size": "4GB",  # whoever reads no further loses its place, and the disk has an end
+    "max_slot_wal_keep_size": "4GB",  # a slot that is not read must not fill the disk
     "shared_preload_libraries": "",
     "log_destination": "stderr",
     "logging_collector": "off",
@@ -37,23 +37,23 @@ COMPUTE_DEFAULTS = {
     "max_locks_per_transaction": "64",
 }
 
-# A branch that recovers would fill the queue of the disk, and its parent's clients wait behind it.
+# Without a limit, the writes of a recovering branch would delay the clients of its parent.
 _NO_PREFETCH = {"recovery_prefetch": "off"}
 _PREFETCH_SINCE = 15
-# 64 MB, in pages; otherwise the queue may grow to 8 GB while one listener does not read. It counts from the next start.
+# 64 MB in pages. Otherwise the queue can grow to 8 GB if a listener does not read it. Needs a restart.
 _NOTIFY_QUEUE_LIMIT = {"max_notify_queue_pages": "8192"}
 _NOTIFY_QUEUE_LIMIT_SINCE = 17
 
 
 def render(settings: Mapping[str, str], *, major: int, is_standby: bool = False) -> str:
-    """The whole file: ours for every compute, then the given ones over them. Who follows another always recovers."""
+    """Renders the whole file: the platform's settings, then `settings`. A standby is always in recovery."""
     prefetch = {} if is_standby or major < _PREFETCH_SINCE else _NO_PREFETCH
     queue = _NOTIFY_QUEUE_LIMIT if major >= _NOTIFY_QUEUE_LIMIT_SINCE else {}
     return render_lines({**COMPUTE_DEFAULTS, **prefetch, **queue, **settings})
 
 
 def render_with_includes(settings: Mapping[str, str], *, major: int, is_standby: bool) -> str:
-    """The same over `SIZE_FILE` and under `LIMITS_FILE`: the last line that names a setting counts."""
+    """Renders the file with includes: `SIZE_FILE` first and `LIMITS_FILE` last, because the last value wins."""
     own = render(settings, major=major, is_standby=is_standby)
     return f"include '{SIZE_FILE}'\n{own}include_if_exists '{LIMITS_FILE}'\n"
 
@@ -64,5 +64,5 @@ def render_lines(settings: Mapping[str, str]) -> str:
 
 def _value(value: str) -> str:
     if "\n" in value or "\0" in value:
-        raise ValueError("a setting cannot hold a line break")
+        raise ValueError("a setting must not contain a line break")
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""Quoting names and literals into statements that take no parameters."""
+"""Quotes identifiers and literals for statements that cannot take parameters."""
 
 
 def identifier(name: str) -> str:

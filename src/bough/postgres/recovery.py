@@ -1,7 +1,7 @@
-"""How a server is told to replay WAL up to a point, and what it says of where it ended. Pure.
+"""Settings for recovery to a point in time or an LSN, and the messages and files that tell where recovery ended.
 
-A position means everything that ended at or before it, a moment every commit at or before it. The timeline is always
-said: what a neighbour's folder may have of a later one is none of this server's business.
+An LSN includes every record that ends at or before it, a timestamp every commit at or before it. The timeline is
+always set, because a shared folder may contain WAL of a later timeline.
 """
 
 import re
@@ -13,15 +13,16 @@ from bough.domain.history import Point
 SIGNAL_FILE = "recovery.signal"
 TARGET_NOT_REACHED = "recovery ended before configured recovery target was reached"
 TARGET_TOO_EARLY = "requested recovery stop point is before consistent recovery point"
-# Of a server that has recovered: the last commit that it replayed. Nothing, when there was none.
+# The commit time of the last replayed transaction, after recovery; null if there was none.
 SELECT_LAST_COMMIT_TIME = "select pg_catalog.pg_last_xact_replay_timestamp()"
-# A commit that follows every moment that is past, so that none of them is after the last.
+# Writes a commit later than every past timestamp, so that each of them can be a recovery target.
 EMIT_MARKER = "select pg_catalog.pg_logical_emit_message(true, 'bough', '')"
 SELECT_FLUSH_LSN = "select pg_catalog.pg_current_wal_flush_lsn()::text"
 
 _SWITCH = re.compile(r"^\s*(\d+)\s+([0-9A-F]{1,8}/[0-9A-F]{1,8})\b", re.MULTILINE)
-# Nobody asks it anything before it has come to the end. What a crash leaves of it is made anew, so that it waits for no
-# disk: whoever runs it syncs all of it at the end. With the few buffers of a small compute it takes twice as long.
+# No client uses the server before recovery ends. A crashed recovery is started again from the beginning, so the server
+# runs without syncs, and its caller syncs everything at the end. With the few buffers of a small compute, recovery
+# would take twice as long.
 _FAST_RECOVERY = {
     "hot_standby": "off",
     "fsync": "off",
@@ -31,7 +32,7 @@ _FAST_RECOVERY = {
 
 
 def recovery_settings(spool: str, point: Point, *, timeline: int | None) -> dict[str, str]:
-    """Of a server that finds its WAL in the folder `spool`. Without a timeline it stays on the one it begins with."""
+    """Settings to restore WAL from the folder `spool`. Without a timeline, the server stays on the current one."""
     return {
         **_FAST_RECOVERY,
         **target_settings(point),
@@ -41,7 +42,7 @@ def recovery_settings(spool: str, point: Point, *, timeline: int | None) -> dict
 
 
 def target_settings(point: Point) -> dict[str, str]:
-    """Nothing for the end of the WAL. A record that begins at a position has not ended before it."""
+    """Returns no settings for the end of the WAL. A record that starts at the LSN is not replayed."""
     if point.at is not None:
         moment = point.at.astimezone(UTC).isoformat(sep=" ", timespec="microseconds")
         return {"recovery_target_time": moment, "recovery_target_inclusive": "on"}
@@ -56,11 +57,11 @@ def restore_command(spool: str) -> str:
 
 
 def history_file_name(timeline: int) -> str:
-    """The file that says which timelines led to this one. The first has none."""
+    """The history file of a timeline. The first timeline has none."""
     return f"{timeline:08X}.history"
 
 
 def parse_timeline_start(history: str) -> str | None:
-    """Where the timeline of a history file begins; None when the text is none."""
-    found = _SWITCH.findall(history)
-    return str(found[-1][1]) if found else None
+    """Returns the LSN at which the timeline of a history file starts, or None if the text is not one."""
+    switches = _SWITCH.findall(history)
+    return str(switches[-1][1]) if switches else None

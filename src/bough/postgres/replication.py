@@ -1,7 +1,7 @@
-"""How a read replica follows the server that writes its branch: names, settings and statements. Pure.
+"""Names, settings and statements with which a read replica follows the primary of its branch.
 
-One role for all replicas of a branch, and a slot for each: the slot keeps the WAL that its replica has not
-read yet, up to `max_slot_wal_keep_size`.
+All replicas of a branch share one role, and each has a slot. The slot keeps the WAL that its replica has not received
+yet, up to `max_slot_wal_keep_size`.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from bough.postgres import REPLICA_ROLE, RESERVED_PREFIX
 from bough.postgres.postgresql_conf import COMPUTE_DEFAULTS
 from bough.postgres.quoting import literal
 
-SIGNAL_FILE = "standby.signal"  # a server that finds it in its data folder follows another
-SLOTS_FOLDER = "pg_replslot"  # a folder in the data folder for each slot, of its name
+SIGNAL_FILE = "standby.signal"  # makes the server a standby
+SLOTS_FOLDER = "pg_replslot"  # in the data folder; holds a folder for each slot
 SLOT_PREFIX = f"{RESERVED_PREFIX}replica_"
 
-# What a standby must have at least as much of as the server it follows, and Postgres's own defaults.
+# Settings that must not be lower on a standby than on its primary, with the defaults of Postgres.
 STANDBY_MINIMUMS = {
     "max_connections": 100,
     "max_worker_processes": 8,
@@ -38,7 +38,7 @@ CREATE_SLOT = (
 )
 DROP_SLOT = "select pg_catalog.pg_drop_replication_slot($1)"
 
-# Of a replica. What came in last may be before what was replayed: each connection begins with a whole segment.
+# Runs on a replica. The received LSN can be below the replayed one, as each connection starts at a segment.
 SELECT_REPLICA_STATUS = """
     select pg_catalog.pg_is_in_recovery() as follows,
            pg_catalog.pg_is_in_recovery() and pg_catalog.pg_is_wal_replay_paused() as is_paused,
@@ -48,7 +48,7 @@ SELECT_REPLICA_STATUS = """
            (pg_catalog.pg_last_wal_replay_lsn() - '0/0'::pg_catalog.pg_lsn)::bigint as replayed,
            extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp())::float8 as age
 """
-# Of whom it follows: what is on its disk, for nothing else is sent. One that stands still writes no more.
+# Runs on the primary. Only flushed WAL is sent. A primary in recovery writes no WAL.
 SELECT_PRIMARY_LSN = """
     select (case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn()
                  else pg_catalog.pg_current_wal_flush_lsn() end - '0/0'::pg_catalog.pg_lsn)::bigint
@@ -57,18 +57,18 @@ SELECT_PRIMARY_LSN = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaStatus:
-    """How far a replica has come."""
+    """The progress of a replica."""
 
-    is_in_recovery: bool  # False: it has become a server of its own, which none of us asked for
-    is_paused: bool  # it has less of something than it must: see `LIMITS`
+    is_in_recovery: bool  # False: it was promoted, which the platform never does
+    is_paused: bool  # one of its `LIMITS` is lower than on the primary
     is_streaming: bool
-    received_lsn: int | None  # the LSN, in bytes, up to which it has WAL; None: nobody knows
+    received_lsn: int | None  # in bytes; None: unknown
     replayed_lsn: int | None
-    replay_age_seconds: float | None  # seconds since the last commit that it replayed; None: there was none
+    replay_age_seconds: float | None  # since the last replayed commit; None: there was none
 
 
 def slot_name(volume: str) -> str:
-    """The slot of the replica that has this volume."""
+    """The slot of the replica that uses this volume."""
     return SLOT_PREFIX + volume.replace("-", "_")
 
 
@@ -82,9 +82,9 @@ def render_passfile(password: str) -> str:
 
 
 def standby_settings(host: str, passfile: str, slot: str) -> dict[str, str]:
-    """Settings of a standby that reads from the server whose socket is in the folder `host`.
+    """Settings of a standby that follows the server whose socket is in the folder `host`.
 
-    A server does not end before those who follow it have all; for one that hangs it shall not wait long.
+    At shutdown, a server waits until its standbys have received all WAL. The timeout limits the wait for a hung one.
     """
     words = {
         "host": host,
@@ -102,13 +102,13 @@ def standby_settings(host: str, passfile: str, slot: str) -> dict[str, str]:
 
 
 def raise_to_minimums(settings: Mapping[str, str], minimums: Mapping[str, str | int]) -> dict[str, str]:
-    """The settings with nothing in `LIMITS` below what `least` has of it."""
+    """Returns the settings with all `LIMITS` raised to at least the values in `minimums`."""
     needed = {name: limit_value(minimums, name) for name in STANDBY_MINIMUMS}
     return {**settings, **{name: str(value) for name, value in needed.items() if value > limit_value(settings, name)}}
 
 
 def limit_value(settings: Mapping[str, str | int], name: str) -> int:
-    """What a compute with these settings has of a limit, rounded as Postgres does."""
+    """Returns the value of a limit with these settings, rounded as Postgres does."""
     return round(float(settings.get(name, COMPUTE_DEFAULTS.get(name, STANDBY_MINIMUMS[name]))))
 
 

@@ -1,4 +1,4 @@
-"""Statements that make tenant roles so. Repeatable: they are planned from what is there."""
+"""Statements that create and change tenant roles. They are planned from the current state, so they are repeatable."""
 
 from collections.abc import Mapping
 
@@ -6,18 +6,18 @@ from bough.postgres import RESERVED_PREFIX, TENANTS_ROLE
 from bough.postgres.quoting import identifier, literal
 from bough.postgres.scram import MAX_VERIFIER_LENGTH
 
-# One that is longer than any that is usable stays unusable when it is cut.
+# A verifier that is longer than any usable one stays unusable when it is truncated.
 _VERIFIER = f"pg_catalog.left(rolpassword, {MAX_VERIFIER_LENGTH})"
 
-# Read what is there of these names; a role without a password has a null verifier. A role that may not log in
-# counts too: its name is taken.
+# Reads the roles with these names. The verifier of a role without password is null. Roles that cannot log in are
+# included, because their names are in use.
 SELECT_EXISTING = f"""
     select 'role', pg_catalog.namesend(rolname), {_VERIFIER} from pg_catalog.pg_authid where rolname::text = any($1)
 """
 
-# Every role but ours and Postgres's own, up to a number: first those of the given names, then the oldest, and how many
-# there are. The name as bytes, because another database's encoding may have made it; moments that nobody lives to see,
-# and those before us, are brought to where every clock can tell them.
+# All roles except those of the platform and of Postgres, with their total number: first those in $1, then the oldest,
+# up to the limit. Names are bytes, because they may have the encoding of another database. Timestamps outside the range
+# that Python can represent are clamped.
 SELECT_ALL = f"""
     select 'role' as kind, pg_catalog.namesend(rolname) as name, rolcanlogin as can_login,
            {_VERIFIER} as verifier,
@@ -36,7 +36,7 @@ CAN_LOGIN = "select rolcanlogin from pg_catalog.pg_authid where rolname = $1"
 SELECT_NAMES = "select pg_catalog.namesend(rolname) from pg_catalog.pg_authid where rolname::text = any($1)"
 _ITSELF = "(select oid from pg_catalog.pg_authid where rolname = $1)"
 
-# Where it owns something or has a privilege, and whose that database is.
+# The databases in which the role owns objects or has privileges, and the owner of each.
 SELECT_DATABASES_WITH_OBJECTS = f"""
     select distinct pg_catalog.namesend(datname) as name, pg_catalog.namesend(rolname) as owner,
            pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}') as is_ours,
@@ -46,22 +46,22 @@ SELECT_DATABASES_WITH_OBJECTS = f"""
       join pg_catalog.pg_authid on pg_authid.oid = datdba
      where refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass and refobjid = {_ITSELF}
 """
-# Memberships that others have by its word, and not by ours. Postgres takes them back with the role.
+# Memberships that this role granted and the platform did not. Postgres revokes them when it drops the role.
 SELECT_GRANTED_MEMBERSHIPS = f"""
-    select pg_catalog.namesend(of.rolname) as role, pg_catalog.namesend(member.rolname) as member,
+    select pg_catalog.namesend(granted.rolname) as role, pg_catalog.namesend(member.rolname) as member,
            admin_option, inherit_option, set_option
-      from pg_catalog.pg_auth_members as given
-      join pg_catalog.pg_authid as of on of.oid = given.roleid
-      join pg_catalog.pg_authid as member on member.oid = given.member
-     where given.grantor = {_ITSELF} and given.grantor not in (given.roleid, given.member)
+      from pg_catalog.pg_auth_members as membership
+      join pg_catalog.pg_authid as granted on granted.oid = membership.roleid
+      join pg_catalog.pg_authid as member on member.oid = membership.member
+     where membership.grantor = {_ITSELF} and membership.grantor not in (membership.roleid, membership.member)
        and not exists (
            select from pg_catalog.pg_auth_members as ours
-            where ours.roleid = given.roleid and ours.member = given.member and ours.grantor = 10)
+            where ours.roleid = membership.roleid and ours.member = membership.member and ours.grantor = 10)
 """
 HAS_SESSIONS = "select exists (select from pg_catalog.pg_stat_activity where usename = $1)"
 TERMINATE_SESSIONS = "select pg_catalog.pg_terminate_backend(pid) from pg_catalog.pg_stat_activity where usename = $1"
 
-# In the server, for a name may be one that we cannot write.
+# Runs in the server, because a name may have an encoding that the client cannot write.
 CLEAR_PASSWORDS = f"""
 do $$
 declare each pg_catalog.name;
@@ -77,7 +77,7 @@ end $$
 
 
 def group_statements(major: int) -> list[str]:
-    """The group that carries what tenants may do beyond their own objects."""
+    """Creates the group that holds the privileges of tenants beyond their own objects."""
     granted = ["pg_monitor", "pg_read_all_data", "pg_write_all_data", "pg_signal_backend"]
     if major >= 16:
         granted.append("pg_create_subscription")
@@ -87,10 +87,10 @@ def group_statements(major: int) -> list[str]:
 
 
 def attributes(major: int) -> str:
-    """Attributes are never inherited, so each role carries them itself.
+    """Attributes are not inherited, so each role has them itself.
 
-    Before 16 a role with CREATEROLE could grant itself membership of any group, server files
-    and programs included, so there it is withheld. REPLICATION comes with logical replication: `output_plugins`.
+    Before version 16, a role with CREATEROLE can grant itself any group, including access to server files and programs,
+    so roles do not get it there. REPLICATION is set by logical replication: see `output_plugins`.
     """
     createrole = "createrole" if major >= 16 else "nocreaterole"
     return f"login createdb {createrole} bypassrls"
@@ -105,12 +105,12 @@ def create(name: str, verifier: str | None, major: int) -> list[str]:
 
 
 def create_or_alter(name: str, verifier: str | None, *, can_login: bool, exists: bool, major: int) -> list[str]:
-    """One that may not log in is a group: the tenants can give it to whom they like and become it."""
+    """A role that cannot log in is a group, which tenants can grant to other roles and switch to."""
     if exists:
         return [f"{set_login(name, can_login=can_login)} password {_password(verifier)}"]
     if can_login:
         return create(name, verifier, major)
-    # Its privileges are not everybody's: whoever wants them becomes a member. Before 16 there is no such choice.
+    # Tenants do not inherit its privileges; a role that needs them becomes a member. Version 16 added this option.
     terms = "admin true, inherit false, set true" if major >= 16 else "admin option"
     return [
         f"create role {identifier(name)} nologin password {_password(verifier)}",
@@ -132,7 +132,7 @@ def grant_membership(role: str, member: str, *, admin: bool, inherit: bool, beco
 
 
 def reassign_and_drop_owned(name: str, new_owner: str | None) -> list[str]:
-    """In one database: nothing there is the role's any more. Without an heir what it owns goes."""
+    """Runs in one database: removes the role from everything there. Drops its objects if there is no new owner."""
     reassign = [] if new_owner is None else [f"reassign owned by {identifier(name)} to {identifier(new_owner)}"]
     return [*reassign, f"drop owned by {identifier(name)}"]
 
@@ -152,10 +152,10 @@ def _password(verifier: str | None) -> str:
 def plan_roles(
     target: Mapping[str, str], present: Mapping[str, str | None], *, spare: str | None, major: int
 ) -> list[str]:
-    """Statements from the present roles to the wished ones (name → verifier).
+    """Plans the statements that create and change roles to match `target` (name → verifier).
 
-    `spare` is the template's own role in a volume that nobody has used: the first missing role takes it over.
-    Templates that an earlier version made gave it REPLICATION.
+    `spare` is the template's own role in an unused volume. The first missing role reuses it. Templates of an earlier
+    version gave it REPLICATION.
     """
     statements: list[str] = []
     if spare is not None and spare in present:

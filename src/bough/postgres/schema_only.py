@@ -1,16 +1,17 @@
-"""Statements that leave the structure of a database and take its rows. Pure.
+"""Statements that delete all rows of a database and keep its structure.
 
-They run in a copy that nobody else has opened, as our superuser, so no code of a tenant may run with them: triggers
-that would fire are off in the same transaction, and Postgres builds the empty indexes as the tables' owners. No owner
-could do it: tables that refer to one another are truncated in one command, and may be different owners'. So what is
-truncated is named one by one, and a foreign table is never reached, whose rows are on another server.
+They run as the platform's superuser in a copy that no client has opened, so no code of a tenant may run with them:
+triggers that would fire are disabled in the same transaction, and Postgres builds the empty indexes as the owners of
+the tables. The owners cannot do it themselves, because tables that refer to one another must be truncated in one
+command and may have different owners. All tables are named one by one, so that foreign tables, whose rows are on
+another server, are never truncated.
 """
 
 from collections.abc import Iterable
 
 from bough.postgres.quoting import identifier, literal
 
-# Every database that has rows of somebody's.
+# All databases that may contain rows of a tenant.
 SELECT_DATABASES = """
     select pg_catalog.namesend(datname) from pg_catalog.pg_database
      where datallowconn and datconnlimit <> -2 and datname not in ('template0', 'template1')
@@ -24,13 +25,13 @@ _OF_TENANTS = f"""
      where n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_(toast|temp)'
        and {_NOT_OF_AN_EXTENSION}
 """
-# They hold locks, and rows that nobody has seen.
+# Prepared transactions hold locks and uncommitted rows.
 SELECT_PREPARED_TRANSACTIONS = (
     "select gid from pg_catalog.pg_prepared_xacts where database = pg_catalog.current_database()"
 )
 SELECT_TABLES = f"select n.nspname::text, c.relname::text {_OF_TENANTS} and c.relkind = 'r' order by c.oid"
-# They have no rows of their own, but foreign keys that lead to tables which have. Those with a foreign table anywhere
-# below them cannot have any: Postgres allows no foreign key from it, and no unique index over it.
+# They have no rows of their own, but foreign keys to tables that do. Those with a foreign table among their partitions
+# are omitted: Postgres supports neither foreign keys from them nor unique indexes over them.
 SELECT_PARTITIONED_TABLES = f"""
     select n.nspname::text, c.relname::text {_OF_TENANTS} and c.relkind = 'p'
        and not exists (
@@ -50,12 +51,12 @@ SELECT_SEQUENCES = f"""
       join pg_catalog.pg_class c on c.oid = s.seqrelid join pg_catalog.pg_namespace n on n.oid = c.relnamespace
      where {_NOT_OF_AN_EXTENSION} order by c.oid
 """
-# Those that fire although the session says that it only replays what others did.
+# Triggers that fire even with session_replication_role = replica.
 SELECT_TRIGGERS = (
     "select oid, tgenabled::text from pg_catalog.pg_trigger where tgenabled in ('A', 'R') and tgtype & 32 <> 0"
 )
 UNLINK_LARGE_OBJECTS = "select pg_catalog.count(pg_catalog.lo_unlink(oid)) from pg_catalog.pg_largeobject_metadata"
-# Statistics hold values of columns.
+# Statistics contain values of columns.
 DELETE_STATISTICS = ("delete from pg_catalog.pg_statistic", "delete from pg_catalog.pg_statistic_ext_data")
 REWRITTEN_CATALOGS = ("pg_statistic", "pg_statistic_ext_data", "pg_largeobject", "pg_largeobject_metadata")
 
@@ -67,8 +68,10 @@ def rollback_prepared(prepared: str) -> str:
 def truncate(
     tables: Iterable[tuple[str, str]], partitioned: Iterable[tuple[str, str]], triggers: Iterable[tuple[int, str]]
 ) -> list[str]:
-    """In one transaction, and in a session that has not looked at the tables: it would remember their triggers."""
-    named = ", ".join([*(f"only {_named(*table)}" for table in tables), *(_named(*table) for table in partitioned)])
+    """Runs in one transaction, in a session that has not used the tables and therefore not cached their triggers."""
+    named = ", ".join(
+        [*(f"only {_qualified_name(*table)}" for table in tables), *(_qualified_name(*table) for table in partitioned)]
+    )
     kept = list(triggers)
     off = [f"update pg_catalog.pg_trigger set tgenabled = 'D' where oid = {oid}" for oid, _ in kept]
     on = [f"update pg_catalog.pg_trigger set tgenabled = {literal(state)} where oid = {oid}" for oid, state in kept]
@@ -77,20 +80,20 @@ def truncate(
 
 
 def unpopulate_views(views: Iterable[tuple[str, str]]) -> list[str]:
-    return [f"refresh materialized view {_named(*view)} with no data" for view in views]
+    return [f"refresh materialized view {_qualified_name(*view)} with no data" for view in views]
 
 
 def restart_sequences(sequences: Iterable[tuple[str, str, int]]) -> list[str]:
     return [
-        f"select pg_catalog.setval({literal(_named(schema, name))}::pg_catalog.regclass, {start}, false)"
+        f"select pg_catalog.setval({literal(_qualified_name(schema, name))}::pg_catalog.regclass, {start}, false)"
         for schema, name, start in sequences
     ]
 
 
 def rewrite_catalog(catalog: str) -> str:
-    """What was deleted in it is not on disk any more."""
+    """Removes deleted rows of the catalog from disk."""
     return f"vacuum full pg_catalog.{catalog}"
 
 
-def _named(schema: str, name: str) -> str:
+def _qualified_name(schema: str, name: str) -> str:
     return f"{identifier(schema)}.{identifier(name)}"

@@ -1,6 +1,6 @@
-"""SCRAM-SHA-256 verifiers (RFC 5802, RFC 7677) in the text form Postgres stores.
+"""SCRAM-SHA-256 verifiers (RFC 5802, RFC 7677) in the format that Postgres stores.
 
-Our passwords are ASCII, so SASLprep (RFC 4013) leaves them as they are.
+The platform's passwords are ASCII, so SASLprep (RFC 4013) does not change them.
 """
 
 import base64
@@ -12,8 +12,8 @@ import secrets
 SCHEME = "SCRAM-SHA-256"
 ITERATIONS = 4096
 SALT_BYTES = 16
-MAX_VERIFIER_LENGTH = 256  # characters of a verifier that are kept; Postgres makes some of 133
-# What a role's owner stores with SQL is read by every login: seven digits of iterations, a salt of 64 bytes.
+MAX_VERIFIER_LENGTH = 256  # verifiers are truncated to this; Postgres creates verifiers of 133 characters
+# Tenants can store any verifier with SQL, and every login reads it: this limits the iterations and the salt.
 _USABLE = re.compile(
     SCHEME + r"\$[1-9][0-9]{0,6}:[A-Za-z0-9+/]{2,86}={0,2}\$[A-Za-z0-9+/]{43}=:[A-Za-z0-9+/]{43}=", re.ASCII
 )
@@ -28,7 +28,7 @@ def scram_verifier(password: str, salt: bytes | None = None, iterations: int = I
 
 
 def is_usable(verifier: str) -> bool:
-    """Whether a login can be checked with it."""
+    """Whether a login can be verified with it."""
     return _USABLE.fullmatch(verifier) is not None
 
 

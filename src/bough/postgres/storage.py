@@ -1,7 +1,7 @@
-"""What a tenant stores, in one question, and the settings that bound it by its plan. Pure.
+"""The query for the storage that a tenant uses, and the settings that limit it according to the plan.
 
-Counted is all that a tenant can fill: every database, shared catalogs, temporary files, what is spilled or kept for
-logical decoding, the notification queue, exported snapshots, transaction status, and the WAL that its slots hold.
+It counts everything that a tenant can fill: databases, shared catalogs, temporary files, files of logical decoding,
+the notification queue, exported snapshots, transaction status, and the WAL that its slots retain.
 """
 
 from collections.abc import Mapping
@@ -13,20 +13,20 @@ from bough.postgres.tenant_settings.table import SLOT_WAL_KEEP_SIZE
 
 TEMP_FILE_LIMIT, MAX_SLOT_WAL_KEEP_SIZE = "temp_file_limit", "max_slot_wal_keep_size"
 _KB, _MB = 1024, 1024**2
-_OUR_OID = 10  # of the role that initdb made, which is ours
-_LEAST = 64 * _MB  # a sort or a slow reader of the smallest plan
-_MOST_TEMP_FILES = 2**31 * _KB - _KB  # Postgres counts kB in 32 bits
+_BOOTSTRAP_OID = 10  # the bootstrap superuser, which is the platform's role
+_MIN_LIMIT_BYTES = 64 * _MB  # enough for a sort or a slow slot on the smallest plan
+_MAX_TEMP_FILE_BYTES = 2**31 * _KB - _KB  # Postgres stores the limit as kB in 32 bits
 
-# Four databases come with the template: `template0`, which nobody can change, and three that were made like it. Then
-# there are the shared catalogs, with half a megabyte.
+# The size of a new template: `template0`, which cannot be changed, three databases of the same size, and half a
+# megabyte of shared catalogs.
 _EMPTY = f"4 * pg_catalog.pg_database_size('template0') + {_MB // 2}"
-# Beside the databases. Each file counts as a block at least: a tenant can make very many small ones.
+# Files outside the databases. Each counts as at least one block, because a tenant can create many small ones.
 _FOLDERS = (
     "pg_commit_ts pg_logical/mappings pg_logical/snapshots pg_multixact/members pg_multixact/offsets pg_notify "
     "pg_serial pg_snapshots pg_stat_tmp pg_subtrans pg_twophase pg_xact"
 ).split()
 _FILES = f"""
-    select coalesce(pg_catalog.sum(greatest(held.size, 4096)), 0)
+    select coalesce(pg_catalog.sum(greatest(file_stat.size, 4096)), 0)
       from (values {", ".join(f"('{folder}')" for folder in _FOLDERS)}
             union all
             select pg_catalog.concat('pg_replslot/', slot) from pg_catalog.pg_ls_dir('pg_replslot', true, false) as slot
@@ -35,10 +35,10 @@ _FILES = f"""
               from pg_catalog.pg_ls_dir('base/pgsql_tmp', true, false) as shared
              where pg_catalog.right(shared, 7) = 'fileset') as folder (path),
            pg_catalog.pg_ls_dir(folder.path, true, false) as name,
-           pg_catalog.pg_stat_file(pg_catalog.concat(folder.path, '/', name), true) as held
+           pg_catalog.pg_stat_file(pg_catalog.concat(folder.path, '/', name), true) as file_stat
 """
-# Not by the slots of read replicas, nor by those that our sessions have while they copy. Functions instead of their
-# views: each session of ours asks once, and would read what the views are made of.
+# Without the slots of read replicas and of the platform's sessions that copy data. It uses functions instead of views,
+# because each session runs it once and would have to load the definitions of the views.
 _RETAINED_WAL = f"""
     select coalesce(pg_catalog.max(
                case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn()
@@ -46,9 +46,9 @@ _RETAINED_WAL = f"""
       from pg_catalog.pg_get_replication_slots() as slot
      where not (slot_type = 'physical' and pg_catalog.starts_with(slot_name::text, '{SLOT_PREFIX}'))
        and not exists (select from pg_catalog.pg_stat_get_activity(slot.active_pid) as reader
-                        where slot.active_pid is not null and reader.usesysid = {_OUR_OID})
+                        where slot.active_pid is not null and reader.usesysid = {_BOOTSTRAP_OID})
 """
-# Of all tablespaces: temporary files and databases that are being made are in them too.
+# All tablespaces, because they include temporary files and databases that are being created.
 _TABLESPACES = "select pg_catalog.sum(pg_catalog.pg_tablespace_size(oid)) from pg_catalog.pg_tablespace"
 SELECT_STORED_BYTES = f"""
     select (greatest(0, ({_TABLESPACES}) - ({_EMPTY})) + ({_FILES}) + greatest(0, ({_RETAINED_WAL})))::bigint as bytes,
@@ -58,8 +58,8 @@ SELECT_STORED_BYTES = f"""
            ({activity.IS_BUSY}) as is_busy
 """
 
-# Nobody needs to be in `template1` to make a database of it. `postgres` stays open, because many tools
-# connect to it first; but it is where our sessions work, so nothing can be put into it, large objects included.
+# Creating a database from `template1` needs no connection to it. `postgres` stays open because many tools connect to it
+# first. The platform's sessions use it too, so tenants cannot store anything in it, including large objects.
 REVOKE_PUBLIC = (
     "revoke connect, temporary on database template1 from public",
     f"revoke temporary on database {MAINTENANCE_DATABASE} from public",
@@ -69,16 +69,16 @@ REVOKE_PUBLIC = (
 
 
 def temp_file_bytes(storage_bytes: int) -> int:
-    """What the temporary files of one process may take: half of the plan's storage."""
-    return min(max(_LEAST, storage_bytes // 2 // _KB * _KB), _MOST_TEMP_FILES)
+    """The limit for the temporary files of one process: half of the plan's storage."""
+    return min(max(_MIN_LIMIT_BYTES, storage_bytes // 2 // _KB * _KB), _MAX_TEMP_FILE_BYTES)
 
 
 def render_limits(storage_bytes: int | None, settings: Mapping[str, str]) -> str:
-    """`LIMITS_FILE`, with what follows from the plan; empty when there is no plan. `given` are the tenant's."""
+    """Renders `LIMITS_FILE` from the plan; empty without a plan. `settings` are the tenant's settings."""
     if storage_bytes is None:
         return ""
-    wished = (
+    requested = (
         SLOT_WAL_KEEP_SIZE.parse(settings.get(MAX_SLOT_WAL_KEEP_SIZE, COMPUTE_DEFAULTS[MAX_SLOT_WAL_KEEP_SIZE])) or 0
     )
-    kept = min(max(_LEAST, storage_bytes) // _MB, int(wished))
+    kept = min(max(_MIN_LIMIT_BYTES, storage_bytes) // _MB, int(requested))
     return f"{TEMP_FILE_LIMIT} = '{temp_file_bytes(storage_bytes) // _KB}kB'\n{MAX_SLOT_WAL_KEEP_SIZE} = '{kept}MB'\n"

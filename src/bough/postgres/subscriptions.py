@@ -1,7 +1,8 @@
-"""Subscriptions: whether there are any, and statements that part them from their publishers. Pure.
+"""Statements that find subscriptions and detach them from their publishers.
 
-`pg_subscription` is one for all databases, so what it says can be changed at once and from anywhere. It is written
-to as it is: `alter subscription` would need a session in each database, and some let nobody in.
+`pg_subscription` is shared by all databases, so all subscriptions can be changed at once from any database. The
+statements update the catalog directly: ALTER SUBSCRIPTION would need a session in each database, and some databases
+do not allow connections.
 """
 
 import struct
@@ -17,27 +18,27 @@ SELECT_DATABASES = """
      where datallowconn and datconnlimit <> -2 and oid in (select subdbid from pg_catalog.pg_subscription)
 """
 
-# As after `disable` and `set (slot_name = none)`: it follows nobody, and to drop it asks nobody.
+# The same as DISABLE and SET (slot_name = NONE): it stops, and DROP SUBSCRIPTION does not contact the publisher.
 DISABLE_ALL = """
     update pg_catalog.pg_subscription set subenabled = false, subslotname = null
      where subenabled or subslotname is not null
 """
-# In one database: tables that are still being copied have slots of their own at the publisher, which to drop
-# the subscription would drop. A refresh adds them again.
+# Runs in one database. Tables that are still being copied have slots on the publisher, which DROP SUBSCRIPTION would
+# drop. REFRESH PUBLICATION adds the tables again.
 DELETE_UNSYNCED_TABLES = "delete from pg_catalog.pg_subscription_rel where srsubstate <> 'r'"
 
 MAP_PATH = "global/pg_filenode.map"
 _MAGIC = 0x592717
-_CATALOG = 6100  # pg_subscription's own number, the same in every version
-_HEAD = struct.Struct("<II")  # the magic number, and how many pairs follow
-_PAIR = struct.Struct("<II")  # a catalog's own number, and the one its file is named by
+_CATALOG = 6100  # oid of pg_subscription in every version
+_HEAD = struct.Struct("<II")  # magic number and number of pairs
+_PAIR = struct.Struct("<II")  # oid of a catalog and its file node
 _MOST = 64
 
 
 def find_catalog_file(mapping: bytes) -> str | None:
-    """Where a server that is shut down keeps its subscriptions, by its map; None when the map is none.
+    """Returns the file of pg_subscription in a stopped server from `pg_filenode.map`, or None if the map is invalid.
 
-    An empty file holds none. One that is not empty may hold such that were dropped.
+    An empty file means that there are no subscriptions. A file that is not empty may contain only dropped ones.
     """
     if len(mapping) < _HEAD.size:
         return None

@@ -1,4 +1,4 @@
-"""The template that every new project is a clone of. Its choices cannot change later."""
+"""The template that every new project is cloned from. Its settings cannot be changed later."""
 
 from bough.domain import database, role
 from bough.postgres import ADMIN_ROLE, databases, roles, storage
@@ -24,7 +24,7 @@ def initdb_arguments(major: int) -> list[str]:
 
 
 def setup_statements(major: int) -> list[str]:
-    """Run once in the template: the tenants' group, and a role and a database without an owner yet."""
+    """Runs once in the template: creates the group of tenants, and a spare role and database."""
     return [
         *roles.group_statements(major),
         *roles.create(SPARE_ROLE, None, major),

@@ -1,35 +1,35 @@
-"""Positions in the WAL, and names of its segments: which files hold a stretch of it. Pure."""
+"""WAL positions and segment names: which files contain a range of WAL."""
 
 import struct
 from collections.abc import Iterable
 
-SEGMENT_MB = 4  # WAL segment size: see ARCHITECTURE.md, "Decisions"
+SEGMENT_MB = 4  # WAL segment size
 SEGMENT_BYTES = SEGMENT_MB * 1024**2
-_PER_FILE_GROUP = 2**32 // SEGMENT_BYTES  # the middle part of a name counts 4 GB each
+_PER_FILE_GROUP = 2**32 // SEGMENT_BYTES  # the middle part of a name counts groups of 4 GB
 _NAME_LENGTH = 24
-_MOST = 262_144  # segments of one copy: 1 TB of WAL
-_HEAD = struct.Struct("<HHIQ")  # of a page: a magic number, flags, its timeline, its position
+_MAX_SEGMENTS = 262_144  # in one copy: 1 TB of WAL
+_HEAD = struct.Struct("<HHIQ")  # page header: magic number, flags, timeline, position
 PAGE_HEADER_BYTES = _HEAD.size
 _PAGE = 8192
-_SHORT_HEAD, _LONG_HEAD = 24, 40  # of a page, and of the first in a segment
-_CHECKPOINT_RECORD = 120  # bytes, as it is laid out
+_SHORT_HEAD, _LONG_HEAD = 24, 40  # header size of a page, and of the first page of a segment
+_CHECKPOINT_RECORD = 120  # size in bytes
 
 
 def segment_name(timeline: int, lsn: int) -> str:
-    """The file that holds the byte at `lsn`."""
+    """The file that contains the byte at `lsn`."""
     return segment_name_from_number(timeline, lsn // SEGMENT_BYTES)
 
 
 def segment_names(first: str, last: str) -> list[str]:
-    """Every file from the first to the last, which are of one timeline.
+    """Returns all files from the first to the last, which must have the same timeline.
 
-    The two names come from a server that a tenant's code may have replaced, so they are not trusted.
+    The names come from a server in which a tenant's code may run, so they are not trusted.
     """
     if not (is_segment(first) and is_segment(last) and first[:8] == last[:8]):
-        raise ValueError("not two segments of one timeline")
+        raise ValueError("the names are not two segments of one timeline")
     timeline = timeline_of(first)
-    if segment_number(last) - segment_number(first) >= _MOST:
-        raise ValueError("too many segments")
+    if segment_number(last) - segment_number(first) >= _MAX_SEGMENTS:
+        raise ValueError("there are too many segments")
     return [
         segment_name_from_number(timeline, number) for number in range(segment_number(first), segment_number(last) + 1)
     ]
@@ -40,15 +40,15 @@ def next_segment(name: str) -> str:
 
 
 def is_initialized(name: str, head: bytes) -> bool:
-    """Whether a file of this name, which begins with `head`, holds its segment.
+    """Whether the file with this name, which starts with `head`, contains its own segment.
 
-    One that is kept for later use has its name already, and still what was in it before.
+    A recycled file has its new name already but still the old contents.
     """
     return len(head) >= PAGE_HEADER_BYTES and _HEAD.unpack_from(head)[3] == segment_number(name) * SEGMENT_BYTES
 
 
 def select_needed_from(first: str, present: Iterable[str]) -> list[str]:
-    """Of the files in a `pg_wal`, those a server reads that starts at the segment `first`."""
+    """Returns the files of `pg_wal` that a server reads when it starts at the segment `first`."""
     return sorted(name for name in present if is_history_file(name) or (is_segment(name) and name[8:] >= first[8:]))
 
 
@@ -65,7 +65,7 @@ def timeline_of(name: str) -> int:
 
 
 def segment_name_from_number(timeline: int, number: int) -> str:
-    """The name of a segment that is the so-manieth from the beginning, on a timeline."""
+    """Returns the name of the segment with this number on a timeline."""
     return f"{timeline:08X}{number // _PER_FILE_GROUP:08X}{number % _PER_FILE_GROUP:08X}"
 
 
@@ -74,12 +74,12 @@ def segment_number(name: str) -> int:
 
 
 def segment_number_at(lsn: int) -> int:
-    """Which segment holds the byte at `lsn`, counted from the beginning."""
+    """Returns the number of the segment that contains the byte at `lsn`."""
     return lsn // SEGMENT_BYTES
 
 
 def checkpoint_end(lsn: int) -> int:
-    """Where the record of a checkpoint ends that begins at `lsn`: the same in every version from 14 to 18."""
+    """Returns the end of a checkpoint record that starts at `lsn`. The size is the same in versions 14 to 18."""
     end, page = lsn + _CHECKPOINT_RECORD, (lsn // _PAGE + 1) * _PAGE
     if end <= page:
         return end

@@ -1,1 +1,1 @@
-"""Rows in, frozen domain objects out. The only SQL on our own data."""
+"""The platform's own data: rows in, frozen domain objects out. No other package runs SQL on it."""

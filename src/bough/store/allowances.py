@@ -1,4 +1,4 @@
-"""Named queries on what branches store and projects transfer, beside the plan that limits it."""
+"""Named queries on what branches store and projects transfer, with the plan that limits it."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
@@ -38,13 +38,13 @@ _STORED = (
     .where(_LIVE, branches.c.deleted_at.is_(None))
 )
 _OF_BRANCH = _STORED.where(equals_param(branches.c.id, "own_id"))
-_FULL = _STORED.where(branches.c.fullness != sa.literal_column("'room'"))  # written out, or its index is not used
+_FULL = _STORED.where(branches.c.fullness != sa.literal_column("'room'"))  # a literal, to use the partial index
 _SET_FULLNESS = sa.update(branches).where(equals_param(branches.c.id, "own_id"))
 _TRANSFERRED_BYTES = (
     sa.select(sa.func.coalesce(sa.func.sum(usage.c.bytes_out), 0))
     .where(usage.c.project_id == projects.c.id)
     .scalar_subquery()
-    .label("moved")
+    .label("transferred_bytes")
 )
 _TRANSFERRED = (
     sa.select(
@@ -60,7 +60,7 @@ _TRANSFERRED = (
     .where(projects.c.id.in_(sa.bindparam("among", expanding=True)), _LIVE)
     .order_by(projects.c.id)
 )
-_IS_OVER = sa.text("transfer_periods.is_over")  # the same: as it stands in the index
+_IS_OVER = sa.text("transfer_periods.is_over")  # written exactly as in the partial index
 _OVER = sa.select(transfer_periods.c.project_id).where(_IS_OVER).order_by(transfer_periods.c.project_id)
 _RUNNING_OVER = (
     sa.select(endpoints.c.id)
@@ -87,7 +87,7 @@ _SAVE_PERIOD = sa.update(transfer_periods).where(equals_param(transfer_periods.c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTerms:
-    """By whose plan a project is limited."""
+    """The plan that limits a project."""
 
     project_id: ProjectId
     org_id: OrganizationId
@@ -99,14 +99,14 @@ class BranchStorage(PlanTerms):
     branch_id: BranchId
     fullness: Fullness
     stored_bytes: int | None
-    writer_id: EndpointId | None  # the endpoint that writes it, while it runs
+    writer_id: EndpointId | None  # the running endpoint that writes to the branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferUsage(PlanTerms):
     created_at: datetime
-    moved: int  # to its clients, since it was made
-    period: TransferPeriod | None  # None: it never was counted
+    transferred_bytes: int  # to clients, since the project was created
+    period: TransferPeriod | None  # None: nothing has been counted yet
 
 
 class Allowances(Queries):
@@ -115,36 +115,36 @@ class Allowances(Queries):
         return from_row(BranchStorage, row) if row else None
 
     async def list_full(self) -> list[BranchStorage]:
-        """Branches without room."""
+        """Returns branches that have reached their storage limit."""
         return [from_row(BranchStorage, row) for row in await self._all(_FULL)]
 
     async def set_fullness(self, branch_id: BranchId, fullness: Fullness, stored: int | None) -> None:
         await self._run(_SET_FULLNESS, own_id=branch_id, fullness=fullness, stored_bytes=stored)
 
     async def list_projects_of(self, endpoint_ids: Collection[EndpointId]) -> set[ProjectId]:
-        """Of deleted endpoints too."""
+        """Includes the projects of deleted endpoints."""
         rows = await self._all(sa.select(endpoints.c.project_id).where(endpoints.c.id.in_(endpoint_ids)).distinct())
         return {ProjectId(row["project_id"]) for row in rows}
 
     async def get_transfer(self, project_id: ProjectId) -> TransferUsage | None:
-        found = await self.list_transfers([project_id])
-        return found[0] if found else None
+        transfers = await self.list_transfers([project_id])
+        return transfers[0] if transfers else None
 
     async def list_transfers(self, project_ids: Collection[ProjectId]) -> list[TransferUsage]:
-        """Those of these projects that live."""
-        return [_transferred(row) for row in await self._all(_TRANSFERRED, among=list(project_ids))]
+        """Omits deleted projects."""
+        return [_to_transfer_usage(row) for row in await self._all(_TRANSFERRED, among=list(project_ids))]
 
     async def list_over_transfer_limit(self) -> list[ProjectId]:
-        """Projects that have transferred all that they may."""
+        """Returns projects that have used up their transfer allowance."""
         return [ProjectId(row["project_id"]) for row in await self._all(_OVER)]
 
     async def get_terms_if_over_limit(self, project_id: ProjectId) -> PlanTerms | None:
-        """None: it may transfer more."""
+        """Returns None if the project may transfer more."""
         row = await self._one(_TERMS_WHEN_OVER, own_id=project_id)
         return from_row(PlanTerms, row) if row else None
 
     async def list_running_over_limit(self) -> list[EndpointId]:
-        """Their endpoints that run, and stay so."""
+        """Returns running endpoints of projects over the transfer limit, except those that are being suspended."""
         return [EndpointId(row["id"]) for row in await self._all(_RUNNING_OVER)]
 
     async def save_period(self, period: TransferPeriod) -> None:
@@ -153,7 +153,9 @@ class Allowances(Queries):
             await self._insert(transfer_periods, values)
 
 
-def _transferred(row: Mapping[str, Any]) -> TransferUsage:
+def _to_transfer_usage(row: Mapping[str, Any]) -> TransferUsage:
     period = None if row["began_at"] is None else from_row(TransferPeriod, row)
-    terms = {each.name: row[each.name] for each in fields(TransferUsage) if each.name not in ("period", "moved")}
-    return TransferUsage(**terms, moved=int(row["moved"]), period=period)
+    terms = {
+        each.name: row[each.name] for each in fields(TransferUsage) if each.name not in ("period", "transferred_bytes")
+    }
+    return TransferUsage(**terms, transferred_bytes=int(row["transferred_bytes"]), period=period)

@@ -17,11 +17,11 @@ from bough.store.tables import api_keys, members, organizations, users
 
 @dataclass(frozen=True, slots=True)
 class KeyHolder:
-    """A living key, the e-mail address of who made it, and the organizations it reaches."""
+    """An active key with the e-mail address of its creator and the organizations that it grants access to."""
 
     key: ApiKey
     email: str
-    memberships: tuple[tuple[Organization, MemberRole | None], ...]  # with a person's role in each
+    memberships: tuple[tuple[Organization, MemberRole | None], ...]  # with the user's role in each
 
 
 _REACHED = tuple(column.label(f"org_{column.name}") for column in organizations.c)
@@ -50,7 +50,7 @@ class ApiKeys(Queries):
         return from_row(ApiKey, row)
 
     async def get_holder(self, prefix: str) -> KeyHolder | None:
-        """In one question: every request asks it."""
+        """Uses a single query, because every request needs it."""
         rows = await self._all(_HOLDER, prefix=prefix)
         if not rows:
             return None
@@ -62,7 +62,7 @@ class ApiKeys(Queries):
         return KeyHolder(from_row(ApiKey, rows[0], "key_"), rows[0]["user_email"], reached)
 
     async def get_by_prefix(self, prefix: str) -> ApiKey | None:
-        """Also a revoked one."""
+        """Includes revoked keys."""
         row = await self._one(sa.select(api_keys).where(api_keys.c.prefix == prefix))
         return from_row(ApiKey, row) if row else None
 
@@ -77,7 +77,7 @@ class ApiKeys(Queries):
         return next(iter(await self._keys(api_keys.c.id == key_id, *mine)), None)
 
     async def list_in_organization(self, org_id: OrganizationId) -> list[ApiKey]:
-        """Those for all of its projects and those for one."""
+        """Includes keys that are limited to one project."""
         return await self._keys(api_keys.c.org_id == org_id)
 
     async def get_in_organization(self, org_id: OrganizationId, key_id: int) -> ApiKey | None:
@@ -90,7 +90,7 @@ class ApiKeys(Queries):
         await self._run(sa.update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=now))
 
     async def revoke_in_projects(self, project_ids: Collection[ProjectId], now: datetime) -> None:
-        """Project-scoped keys: the projects leave their organization."""
+        """Revokes project-scoped keys when the projects move to another organization."""
         theirs = sa.and_(api_keys.c.project_id.in_(project_ids), _NOT_REVOKED)
         await self._run(sa.update(api_keys).where(theirs).values(revoked_at=now))
 
@@ -99,6 +99,6 @@ class ApiKeys(Queries):
             sa.update(api_keys).where(api_keys.c.id == key_id).values(last_used_at=at, last_used_from=address)
         )
 
-    async def _keys(self, *which: sa.ColumnElement[bool]) -> list[ApiKey]:
-        rows = await self._all(sa.select(api_keys).where(*which, _NOT_REVOKED).order_by(api_keys.c.id))
+    async def _keys(self, *conditions: sa.ColumnElement[bool]) -> list[ApiKey]:
+        rows = await self._all(sa.select(api_keys).where(*conditions, _NOT_REVOKED).order_by(api_keys.c.id))
         return [from_row(ApiKey, row) for row in rows]

@@ -1,4 +1,4 @@
-"""Named queries on the audit: lines are added, read by page and forgotten with age, never changed."""
+"""Named queries on the audit log. Entries are added, read by page and deleted by age, but never changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _IN_PERSON = (ActorKind.PERSON, ActorKind.PERSONAL_KEY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditQuery:
-    """Which lines; None where it does not matter."""
+    """Filters of audit entries; None matches everything."""
 
     org_id: OrganizationId | None = None
     project_id: ProjectId | None = None
@@ -26,7 +26,7 @@ class AuditQuery:
     action: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    in_person: bool = False  # only what people did themselves, not what keys did that they made
+    in_person: bool = False  # only actions of the users themselves, not of their API keys
 
 
 class Audit(Queries):
@@ -34,7 +34,7 @@ class Audit(Queries):
         await self._insert(audit, columns)
 
     async def page(self, query: AuditQuery, limit: int, before: int | None) -> list[AuditEntry]:
-        """The newest first, those before the line `before`."""
+        """Returns the newest entries first, starting below the id `before`."""
         rows = sa.select(audit)
         for name in ("org_id", "project_id", "user_id", "action"):
             if (value := getattr(query, name)) is not None:

@@ -26,7 +26,7 @@ from bough.store.tables import (
 
 _ONE = sa.select(branches).where(equals_param(branches.c.id), equals_param(branches.c.project_id))
 _live = branches.c.deleted_at.is_(None)
-_OF_PROJECT = (
+_IN_PROJECT = (
     sa.select(branches).where(equals_param(branches.c.project_id), _live).order_by(branches.c.created_at, branches.c.id)
 )
 _COUNT = sa.select(sa.func.count()).select_from(branches).where(equals_param(branches.c.project_id), _live)
@@ -59,16 +59,16 @@ _HISTORY_VOLUMES = (
     .where(equals_param(branch_lineages.c.branch_id))
 )
 _LINEAGE_HAS_STRETCH = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
-_here = sa.bindparam("here", type_=branches.c.wal_position.type)
-_NOTE_WRITTEN = (
+_position = sa.bindparam("current_position", type_=branches.c.wal_position.type)
+_RECORD_WAL_POSITION = (
     sa.update(branches)
     .where(equals_param(branches.c.id, "own_id"))
     .values(
         written_bytes=sa.case(
-            (_here > branches.c.wal_position, branches.c.written_bytes + _here - branches.c.wal_position),
+            (_position > branches.c.wal_position, branches.c.written_bytes + _position - branches.c.wal_position),
             else_=branches.c.written_bytes,
         ),
-        wal_position=_here,
+        wal_position=_position,
     )
 )
 
@@ -81,7 +81,7 @@ class Branches(Queries):
         await self._save(branches, _columns(branch))
 
     async def get(self, project_id: ProjectId, branch_id: BranchId) -> Branch | None:
-        """Also a deleted one."""
+        """Includes deleted branches."""
         row = await self._one(_ONE, id=branch_id, project_id=project_id)
         return from_row(Branch, row) if row else None
 
@@ -92,10 +92,9 @@ class Branches(Queries):
         return from_row(Branch, row) if row else None
 
     async def list_in_project(self, project_id: ProjectId) -> list[Branch]:
-        return [from_row(Branch, row) for row in await self._all(_OF_PROJECT, project_id=project_id)]
+        return [from_row(Branch, row) for row in await self._all(_IN_PROJECT, project_id=project_id)]
 
     async def list_with_deleted(self, project_id: ProjectId) -> list[Branch]:
-        """Deleted ones too."""
         rows = await self._all(sa.select(branches).where(branches.c.project_id == project_id))
         return [from_row(Branch, row) for row in rows]
 
@@ -112,32 +111,34 @@ class Branches(Queries):
         return bool(await self._value(_HAS_CHILDREN, parent_id=branch_id))
 
     async def list_expired(self, now: datetime, limit: int) -> list[Branch]:
-        """Those whose time is over, of projects that live."""
+        """Returns expired branches of projects that are not deleted."""
         return [from_row(Branch, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
 
     async def set_logical_size(self, branch_id: BranchId, size: int) -> None:
         await self._run(sa.update(branches).where(branches.c.id == branch_id).values(logical_size=size))
 
     async def record_wal_position(self, branch_id: BranchId, position: int) -> None:
-        """Its WAL ends here now. What it grew by was written; when it ends before, as after a restore, nothing was."""
-        await self._run(_NOTE_WRITTEN, own_id=branch_id, here=position)
+        """Counts the growth of the WAL as written bytes. A lower position, as after a restore, counts as nothing."""
+        await self._run(_RECORD_WAL_POSITION, own_id=branch_id, current_position=position)
 
     async def move_children(self, parent_id: BranchId, to: BranchId) -> None:
-        """Deleted ones too; the one that they move to is no child of itself."""
+        """Moves deleted children too. `to` does not become its own parent."""
         own = (branches.c.parent_id == parent_id, branches.c.id != to)
         await self._run(sa.update(branches).where(*own).values(parent_id=to))
 
     async def list_past_recovery(self, now: datetime, limit: int) -> list[Branch]:
-        """Deleted ones whose data is there still, and whose time is over."""
+        """Returns deleted branches whose data still exists and whose recovery period is over."""
         return [from_row(Branch, row) for row in await self._all(_PAST_RECOVERY, now=now, row_limit=limit)]
 
     async def end_recovery(self, branch_id: BranchId) -> None:
-        """It cannot be recovered any more."""
+        """Makes the deleted branch unrecoverable."""
         await self._run(sa.update(branches).where(branches.c.id == branch_id).values(recoverable_until=None))
 
     async def delete_contents(self, branch_id: BranchId) -> None:
-        """Of a branch that was deleted nothing stays but its row, those of its endpoints and what they used, and the
-        lineages that another branch was, or whose volume is retired.
+        """Deletes the contents of a deleted branch.
+
+        Keeps the rows of the branch and of its endpoints with their usage, lineages in another branch's history, and
+        lineages with a retired volume.
         """
         own = await self._volumes_of_history(branch_id)
         for table in (roles, databases, branch_lineages, snapshot_schedules):
@@ -150,27 +151,27 @@ class Branches(Queries):
         )
 
     async def delete(self, branch_id: BranchId, kept_volumes: Collection[VolumeId] = ()) -> None:
-        """Remove every row of a branch, and those of its volumes and lineages that nobody else has.
+        """Deletes all rows of a branch, and the volumes and lineages that no other branch uses.
 
-        The `kept` volumes have their rows still: they are to be found by whoever removes them.
+        The rows of `kept_volumes` stay, for the task that deletes the volumes.
         """
         of_branch = endpoints.c.branch_id == branch_id
         volume_id = await self._value(sa.select(branches.c.volume_id).where(branches.c.id == branch_id))
         replicas = await self._all(
             sa.select(endpoints.c.volume_id).where(of_branch, endpoints.c.volume_id.is_not(None))
         )
-        gone = {*await self._volumes_of_history(branch_id), *(row["volume_id"] for row in replicas)}
+        own_volumes = {*await self._volumes_of_history(branch_id), *(row["volume_id"] for row in replicas)}
         await self._run(sa.delete(usage).where(usage.c.endpoint_id.in_(sa.select(endpoints.c.id).where(of_branch))))
         for table in (roles, databases, branch_lineages, snapshot_schedules, endpoints):
             await self._run(sa.delete(table).where(table.c.branch_id == branch_id))
         await self._run(sa.update(branches).where(branches.c.parent_id == branch_id).values(parent_id=None))
         await self._run(sa.delete(branches).where(branches.c.id == branch_id))
-        await Lineages(self._connection).remove_volumes({*gone, volume_id} - {*kept_volumes, None})
+        await Lineages(self._connection).remove_volumes({*own_volumes, volume_id} - {*kept_volumes, None})
 
     async def _volumes_of_history(self, branch_id: BranchId) -> list[VolumeId]:
         return [VolumeId(row["volume_id"]) for row in await self._all(_HISTORY_VOLUMES, branch_id=branch_id)]
 
 
 def _columns(branch: Branch) -> Mapping[str, Any]:
-    """With what it is searched by, folded here, because SQLite folds only ASCII."""
+    """Adds the search key, case-folded in Python because SQLite folds only ASCII."""
     return {**to_columns(branch), "search_key": f"{branch.name}\n{branch.id}".casefold()}

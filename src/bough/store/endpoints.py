@@ -15,30 +15,28 @@ from bough.store.queries import Queries, equals_param
 from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import endpoints, operations, projects, usage
 
-_FAILED: sa.ColumnClause[str] = sa.literal_column(
-    f"'{OperationStatus.FAILED}'"
-)  # written out, or the partial index is not used
-_present = sa.select(endpoints).where(endpoints.c.deleted_at.is_(None))
-_ONE = _present.where(equals_param(endpoints.c.id))
-_OF_BRANCH = _present.where(equals_param(endpoints.c.branch_id)).order_by(endpoints.c.created_at, endpoints.c.id)
-_COUNT_IN = (
+_FAILED: sa.ColumnClause[str] = sa.literal_column(f"'{OperationStatus.FAILED}'")  # a literal, to use the partial index
+_not_deleted = sa.select(endpoints).where(endpoints.c.deleted_at.is_(None))
+_ONE = _not_deleted.where(equals_param(endpoints.c.id))
+_IN_BRANCH = _not_deleted.where(equals_param(endpoints.c.branch_id)).order_by(endpoints.c.created_at, endpoints.c.id)
+_COUNT_IN_PROJECT = (
     sa.select(sa.func.count())
     .select_from(endpoints)
     .where(equals_param(endpoints.c.project_id), endpoints.c.deleted_at.is_(None))
 )
 _RECORD_ACTIVITY = sa.update(endpoints).where(equals_param(endpoints.c.id, "own_id"))
-_later = operations.alias("later")
+_later_start = operations.alias("later")
 _STARTED_LATER = sa.exists().where(
-    _later.c.project_id == operations.c.project_id,
-    _later.c.created_at > operations.c.created_at,
-    _later.c.endpoint_id == operations.c.endpoint_id,
-    _later.c.action == STORED_KINDS[OperationKind.START_COMPUTE].action,
+    _later_start.c.project_id == operations.c.project_id,
+    _later_start.c.created_at > operations.c.created_at,
+    _later_start.c.endpoint_id == operations.c.endpoint_id,
+    _later_start.c.action == STORED_KINDS[OperationKind.START_COMPUTE].action,
 )
 
 
 class Endpoints(Queries):
     async def add(self, endpoint: Endpoint) -> None:
-        """With its usage, of which there is none yet."""
+        """Adds the endpoint and its usage row."""
         await self._insert(endpoints, to_columns(endpoint))
         await self._insert(usage, to_columns(EndpointUsage(endpoint_id=endpoint.id, project_id=endpoint.project_id)))
 
@@ -54,21 +52,20 @@ class Endpoints(Queries):
         return from_row(Endpoint, row) if row else None
 
     async def list_with_deleted(self, branch_id: BranchId) -> list[Endpoint]:
-        """Of a branch, deleted ones too."""
         rows = await self._all(sa.select(endpoints).where(endpoints.c.branch_id == branch_id))
         return [from_row(Endpoint, row) for row in rows]
 
     async def get_live(self, endpoint_id: EndpointId) -> Endpoint | None:
-        """One of a project that is not deleted: a row by its key."""
+        """Looks up one row by its key; its project is not deleted."""
         row = await self._one(_LIVE_ONE, id=endpoint_id)
         return from_row(Endpoint, row) if row else None
 
     async def record_activity(self, endpoint_id: EndpointId, now: datetime) -> None:
-        """It was in use now; nothing else of it changes."""
+        """Sets the time of the last activity and nothing else."""
         await self._run(_RECORD_ACTIVITY, own_id=endpoint_id, last_active=now)
 
     async def filter_existing(self, endpoint_ids: Collection[EndpointId]) -> set[EndpointId]:
-        """Those that have a row, deleted or not."""
+        """Includes deleted endpoints."""
         rows = await self._all(sa.select(endpoints.c.id).where(endpoints.c.id.in_(endpoint_ids)))
         return {EndpointId(row["id"]) for row in rows}
 
@@ -81,10 +78,10 @@ class Endpoints(Queries):
         return [from_row(Endpoint, row) for row in rows]
 
     async def count_in_project(self, project_id: ProjectId) -> int:
-        return int(await self._value(_COUNT_IN, project_id=project_id))
+        return int(await self._value(_COUNT_IN_PROJECT, project_id=project_id))
 
     async def list_in_branch(self, branch_id: BranchId) -> list[Endpoint]:
-        rows = await self._all(_OF_BRANCH, branch_id=branch_id)
+        rows = await self._all(_IN_BRANCH, branch_id=branch_id)
         return [from_row(Endpoint, row) for row in rows]
 
     async def get_read_write(self, branch_id: BranchId) -> Endpoint | None:
@@ -98,40 +95,41 @@ class Endpoints(Queries):
         return from_row(Endpoint, row) if row else None
 
     async def list_active(self) -> list[Endpoint]:
-        """Those that shall have a running compute, of projects that are not deleted."""
+        """Returns endpoints whose compute should run, of projects that are not deleted."""
         rows = await self._all(_live(sa.select(endpoints)).where(endpoints.c.state == EndpointState.ACTIVE))
         return [from_row(Endpoint, row) for row in rows]
 
     async def list_active_replicas(self) -> list[Endpoint]:
-        """Of those that shall have a running compute the ones that follow another, and stay so."""
+        """Returns read replicas whose compute should run, except those that are being suspended."""
         return [from_row(Endpoint, row) for row in await self._all(_ACTIVE_REPLICAS)]
 
     async def list_active_ids(self) -> frozenset[EndpointId]:
         return frozenset(EndpointId(row["id"]) for row in await self._all(_ACTIVE_IDS))
 
     async def get_active_projects(self) -> dict[EndpointId, ProjectId]:
-        """The same, each with its project."""
+        """Maps the endpoints of `list_active_ids` to their projects."""
         rows = await self._all(_ACTIVE_PROJECTS)
         return {EndpointId(row["id"]): ProjectId(row["project_id"]) for row in rows}
 
     async def list_regions(self) -> list[tuple[EndpointId, str]]:
-        """Every live one, with the region that its hosts are in."""
+        """Returns all live endpoints with the region of their hosts."""
         return [(EndpointId(row["id"]), row["region_id"]) for row in await self._all(_REGIONS)]
 
     async def list_idle_since(self, default: datetime, shortest: datetime) -> list[Endpoint]:
-        """Those that run, stay so, and may sleep: with the default timeout those last in use before one moment,
-        with a timeout of their own those before the other.
+        """Returns running endpoints that may be suspended.
+
+        `default` is the latest activity for endpoints with the default timeout, `shortest` for those with their own.
         """
         rows = await self._all(_IDLE, default=default, shortest=shortest)
         return [from_row(Endpoint, row) for row in rows]
 
     async def list_in_transition(self) -> list[Endpoint]:
-        """Those on their way to another state."""
+        """Returns endpoints with a pending state."""
         rows = await self._all(_live(sa.select(endpoints)).where(endpoints.c.pending_state.is_not(None)))
         return [from_row(Endpoint, row) for row in rows]
 
     async def list_failed(self) -> list[Endpoint]:
-        """Those that sleep because their last start failed."""
+        """Returns idle endpoints whose last start failed."""
         rows = await self._all(
             _live(sa.select(endpoints))
             .join(operations, operations.c.endpoint_id == endpoints.c.id)
@@ -155,11 +153,11 @@ class Endpoints(Queries):
 
 
 def _live(statement: sa.Select[Any], *, in_order: bool = True) -> sa.Select[Any]:
-    """Endpoints that are not deleted, of projects that are not."""
-    found = statement.join(projects, projects.c.id == endpoints.c.project_id).where(
+    """Limits the statement to endpoints and projects that are not deleted."""
+    live = statement.join(projects, projects.c.id == endpoints.c.project_id).where(
         endpoints.c.deleted_at.is_(None), projects.c.deleted_at.is_(None)
     )
-    return found.order_by(endpoints.c.id) if in_order else found
+    return live.order_by(endpoints.c.id) if in_order else live
 
 
 def _before(name: str) -> sa.ColumnElement[bool]:

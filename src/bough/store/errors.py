@@ -1,4 +1,4 @@
-"""A store that cannot be reached or written is a passing trouble with a sentence, not a crash."""
+"""Reports an unreachable or read-only store as a temporary error instead of a crash."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +13,10 @@ _DATABASE: tuple[type[Exception], ...] = (OperationalError, InterfaceError, Pool
 
 @contextmanager
 def translate_driver_errors(*driver_errors: type[Exception]) -> Iterator[None]:
-    """`more` are the driver's own errors when it cannot connect."""
+    """`driver_errors` are the additional errors that the driver raises when it cannot connect."""
     try:
         yield
     except _DATABASE + driver_errors as error:
         raise Unavailable(
-            "The platform's own store cannot be read or written just now. Try again in a moment."
+            "The platform's own store cannot be read or written right now. Try again in a moment."
         ) from error

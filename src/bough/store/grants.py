@@ -1,4 +1,4 @@
-"""Named queries on what people have on single projects: roles of members, and permissions by e-mail."""
+"""Named queries on access to single projects: the project roles of members, and permissions by e-mail address."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from bough.store.tables import permissions, project_roles, projects
 
 @dataclass(frozen=True, slots=True)
 class ProjectGrant:
-    """What a person has on one project, apart from their role in its organization."""
+    """A user's access to one project, apart from the user's role in its organization."""
 
     role: ProjectRole | None = None
     is_shared: bool = False
@@ -48,7 +48,7 @@ class Grants(Queries):
         return ProjectGrant(ProjectRole(row["role"]) if row["role"] else None, bool(row["shared"]))
 
     async def get_by_project(self, user_id: UserId, email: str) -> dict[ProjectId, ProjectGrant]:
-        """On every project where they have something."""
+        """Returns the grants on all projects that the user has access to."""
         roles = {row["project_id"]: ProjectRole(row["role"]) for row in await self._all(_ROLES, user_id=user_id)}
         shared = {row["project_id"] for row in await self._all(_ALL_SHARED, email=email)}
         return {ProjectId(each): ProjectGrant(roles.get(each), each in shared) for each in roles.keys() | shared}
@@ -58,25 +58,25 @@ class Grants(Queries):
         return {UserId(row["user_id"]): ProjectRole(row["role"]) for row in rows}
 
     async def set_role(self, project_id: ProjectId, user_id: UserId, role: ProjectRole | None) -> None:
-        """None: what their role in the organization gives."""
+        """With None, the user's role in the organization applies again."""
         one = sa.and_(project_roles.c.project_id == project_id, project_roles.c.user_id == user_id)
         await self._run(sa.delete(project_roles).where(one))
         if role is not None:
             await self._insert(project_roles, {"project_id": project_id, "user_id": user_id, "role": role})
 
     async def delete_roles_in_organization(self, org_id: OrganizationId, user_id: UserId) -> None:
-        """They leave the organization."""
+        """Called when the user leaves the organization."""
         ours = project_roles.c.project_id.in_(sa.select(projects.c.id).where(projects.c.org_id == org_id))
         await self._run(sa.delete(project_roles).where(project_roles.c.user_id == user_id, ours))
 
     async def revoke_all(self, project_ids: Collection[ProjectId], now: datetime) -> None:
-        """The projects leave their organization: its new admins decide anew."""
+        """Called when the projects move to another organization, whose admins decide anew."""
         await self._run(sa.delete(project_roles).where(project_roles.c.project_id.in_(project_ids)))
         shared = sa.and_(permissions.c.project_id.in_(project_ids), _LIVE)
         await self._run(sa.update(permissions).where(shared).values(revoked_at=now))
 
     async def add_permission(self, permission: Permission) -> None:
-        """Raises Duplicate when the address has one."""
+        """Raises Duplicate if the address has a permission."""
         await self._insert(permissions, to_columns(permission))
 
     async def list_permissions(self, project_id: ProjectId) -> list[Permission]:
@@ -88,7 +88,6 @@ class Grants(Queries):
         return from_row(Permission, row) if row else None
 
     async def get_permission_by_email(self, project_id: ProjectId, email: str) -> Permission | None:
-        """What the address has."""
         one = sa.and_(permissions.c.project_id == project_id, permissions.c.email == email)
         row = await self._one(sa.select(permissions).where(one, _LIVE))
         return from_row(Permission, row) if row else None

@@ -1,4 +1,4 @@
-"""Named queries of those who keep the history of lineages: which there are, how each stands, what is let go."""
+"""Named queries for the tasks that maintain the history of lineages."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,14 +16,14 @@ from bough.store.tables import branch_lineages, branches, endpoints, lineages, p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveLineage:
-    """A lineage of a project that lives, and of no branch that is still being made."""
+    """A lineage of a project that is not deleted, and of no branch that is still being created."""
 
     id: LineageId
     volume_id: VolumeId
     project_id: ProjectId
-    branch_id: BranchId | None  # whose data it is now; None: nobody's any more
-    wal_position: int | None  # where its WAL ended when it was last measured
-    retention_seconds: int  # that its project wants
+    branch_id: BranchId | None  # the branch whose current data it is
+    wal_position: int | None  # the end of its WAL at the last measurement
+    retention_seconds: int  # the project's setting
 
 
 _HAS_DATA = branches.c.deleted_at.is_(None) | branches.c.recoverable_until.is_not(None)
@@ -68,36 +68,36 @@ _CHANGED_SINCE = sa.select(
 
 class Histories(Queries):
     async def list_running(self) -> list[LiveLineage]:
-        """Those that a compute writes now."""
-        return await self._found(_RUNNING)
+        """Returns lineages that a compute is writing to."""
+        return await self._select(_RUNNING)
 
     async def list_all(self) -> list[LiveLineage]:
-        """For a task that looks at all of them now and then, not for a request."""
-        return await self._found(_EVERY)
+        """Reads every lineage: for a periodic task, not for a request."""
+        return await self._select(_EVERY)
 
     async def list_in_project(self, project_id: ProjectId) -> list[LiveLineage]:
-        return await self._found(_OF_PROJECT, project_id=project_id)
+        return await self._select(_OF_PROJECT, project_id=project_id)
 
     async def save_extent(
         self, lineage_id: LineageId, *, began_at: datetime | None, began_lsn: str | None, history_bytes: int
     ) -> None:
-        """How it stands now."""
+        """Records the current extent of the history."""
         await self._run(
             _SAVE_EXTENT, own_id=lineage_id, began_at=began_at, began_lsn=began_lsn, history_bytes=history_bytes
         )
 
     async def was_restored_since(self, branch_id: BranchId, moment: datetime) -> bool:
-        """Whether a restore gave the branch other data after that."""
+        """Returns whether a restore has replaced the branch's data since `moment`."""
         return bool(await self._value(_CHANGED_SINCE, branch_id=branch_id, since=moment))
 
     async def delete_stretch(self, stretch: BranchLineage) -> None:
-        """The branch was never this, as far as anybody can still go back."""
+        """Removes a part of the branch's history that can no longer be restored."""
         own = {"branch_id": stretch.branch_id, "position": stretch.position, "lineage_id": stretch.lineage_id}
         await self._run(_DELETE_STRETCH, **own)
 
     async def delete_stretches_of(self, lineage_id: LineageId) -> None:
-        """No branch has it any more: those that are gone for good do not either."""
+        """Removes the lineage from the history of all branches, deleted ones included."""
         await self._run(sa.delete(branch_lineages).where(branch_lineages.c.lineage_id == lineage_id))
 
-    async def _found(self, statement: sa.Select[Any], **values: Any) -> list[LiveLineage]:
+    async def _select(self, statement: sa.Select[Any], **values: Any) -> list[LiveLineage]:
         return [from_row(LiveLineage, row) for row in await self._all(statement, **values)]

@@ -1,4 +1,4 @@
-"""Named queries on remembered answers to POSTs that carried an Idempotency-Key."""
+"""Named queries on stored responses to POST requests with an Idempotency-Key."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ from bough.store.tables import idempotency
 class IdempotencyRecord:
     key: str
     fingerprint: str
-    status: int | None  # None: carried out, the answer not yet kept
+    status: int | None  # None: the request was carried out, but its response is not stored yet
     sealed_body: str | None
     created_at: datetime
 
@@ -25,7 +25,7 @@ class Idempotency(Queries):
         return from_row(IdempotencyRecord, row) if row else None
 
     async def reserve(self, key: str, fingerprint: str, now: datetime) -> None:
-        """In the transaction that does the work; raises Duplicate when another did it first."""
+        """Runs in the transaction of the request. Raises Duplicate if another request has used the key."""
         await self._insert(idempotency, {"key": key, "fingerprint": fingerprint, "created_at": now})
 
     async def save_response(self, key: str, status: int, sealed_body: str) -> None:

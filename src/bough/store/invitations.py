@@ -1,4 +1,4 @@
-"""Named queries on invitations. One that was accepted, taken back or replaced is gone."""
+"""Named queries on invitations. Accepted, withdrawn and replaced invitations are deleted."""
 
 from datetime import datetime
 
@@ -12,15 +12,15 @@ from bough.store.tables import invitations
 
 _LIVE = invitations.c.expires_at > sa.bindparam("now", type_=invitations.c.expires_at.type)
 _ONE = sa.select(invitations).where(equals_param(invitations.c.id), _LIVE)
-_BY_LINK = sa.select(invitations).where(equals_param(invitations.c.digest), _LIVE)
+_BY_DIGEST = sa.select(invitations).where(equals_param(invitations.c.digest), _LIVE)
 _OLDEST_FIRST = (invitations.c.invited_at, invitations.c.id)
-_OF = sa.select(invitations).where(equals_param(invitations.c.org_id), _LIVE).order_by(*_OLDEST_FIRST)
-_FOR = sa.select(invitations).where(equals_param(invitations.c.email), _LIVE).order_by(*_OLDEST_FIRST)
+_IN_ORGANIZATION = sa.select(invitations).where(equals_param(invitations.c.org_id), _LIVE).order_by(*_OLDEST_FIRST)
+_BY_EMAIL = sa.select(invitations).where(equals_param(invitations.c.email), _LIVE).order_by(*_OLDEST_FIRST)
 
 
 class Invitations(Queries):
     async def replace(self, invitation: Invitation) -> None:
-        """In place of an earlier one to the same address."""
+        """Replaces an earlier invitation to the same address."""
         await self._run(
             sa.delete(invitations).where(equals_param(invitations.c.org_id), equals_param(invitations.c.email)),
             org_id=invitation.org_id,
@@ -33,17 +33,17 @@ class Invitations(Queries):
         return from_row(Invitation, row) if row else None
 
     async def get_by_digest(self, digest: str, now: datetime) -> Invitation | None:
-        row = await self._one(_BY_LINK, digest=digest, now=now)
+        row = await self._one(_BY_DIGEST, digest=digest, now=now)
         return from_row(Invitation, row) if row else None
 
     async def list_in_organization(self, org_id: OrganizationId, now: datetime) -> list[Invitation]:
-        return [from_row(Invitation, row) for row in await self._all(_OF, org_id=org_id, now=now)]
+        return [from_row(Invitation, row) for row in await self._all(_IN_ORGANIZATION, org_id=org_id, now=now)]
 
     async def list_by_email(self, email: str, now: datetime) -> list[Invitation]:
-        return [from_row(Invitation, row) for row in await self._all(_FOR, email=email, now=now)]
+        return [from_row(Invitation, row) for row in await self._all(_BY_EMAIL, email=email, now=now)]
 
     async def remove(self, invitation_id: InvitationId) -> int:
-        """How many there were: of two who accept it at once, one gets 1."""
+        """Returns the number of deleted rows: if two requests accept an invitation at once, only one gets 1."""
         return await self._run(sa.delete(invitations).where(equals_param(invitations.c.id)), id=invitation_id)
 
     async def delete_expired(self, now: datetime) -> int:

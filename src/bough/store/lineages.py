@@ -1,4 +1,4 @@
-"""Named queries on volumes and lineages: which a branch was and is, and which are needed no longer."""
+"""Named queries on volumes and lineages."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -19,7 +19,9 @@ _LINEAGES = sa.select(lineages).where(
     lineages.c.id.in_(sa.select(branch_lineages.c.lineage_id).where(equals_param(branch_lineages.c.branch_id)))
 )
 _HAS_STRETCH = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
-_NAMED = sa.or_(*(sa.exists().where(table.c.volume_id == volumes.c.id) for table in (branches, endpoints, snapshots)))
+_IS_REFERENCED = sa.or_(
+    *(sa.exists().where(table.c.volume_id == volumes.c.id) for table in (branches, endpoints, snapshots))
+)
 _RETIRED = sa.select(volumes).where(volumes.c.retired_at.is_not(None)).order_by(volumes.c.retired_at)
 
 
@@ -28,26 +30,26 @@ class Lineages(Queries):
         await self._insert(volumes, to_columns(volume))
 
     async def remove_volume(self, volume_id: VolumeId) -> None:
-        """It and its lineage, which no stretch may have any more."""
+        """Deletes the volume and its lineage, which must not be part of any history."""
         await self.remove_volumes([volume_id])
 
     async def remove_volumes(self, volume_ids: Collection[VolumeId]) -> None:
-        """Volumes that are gone, and their lineages, but for those that a history or another row still names.
+        """Deletes volumes and their lineages, except those that a history or another row still refers to.
 
-        That of a deleted branch names its volume for as long as it is listed.
+        The row of a deleted branch refers to its volume as long as the branch is listed.
         """
         await self._run(sa.delete(lineages).where(lineages.c.volume_id.in_(volume_ids), ~_HAS_STRETCH))
-        gone = (volumes.c.id.in_(volume_ids), volumes.c.id.not_in(sa.select(lineages.c.volume_id)))
-        await self._run(sa.update(volumes).where(*gone).values(retired_at=None))
-        await self._run(sa.delete(volumes).where(*gone, ~_NAMED))
+        unused = (volumes.c.id.in_(volume_ids), volumes.c.id.not_in(sa.select(lineages.c.volume_id)))
+        await self._run(sa.update(volumes).where(*unused).values(retired_at=None))
+        await self._run(sa.delete(volumes).where(*unused, ~_IS_REFERENCED))
 
     async def list_volume_ids(self, project_id: ProjectId) -> list[VolumeId]:
-        """All of them, whoever has them: branches, read replicas, snapshots, or nobody any more."""
+        """Returns all volumes: those of branches, read replicas and snapshots, and unused ones."""
         rows = await self._all(sa.select(volumes.c.id).where(volumes.c.project_id == project_id))
         return [VolumeId(row["id"]) for row in rows]
 
     async def retire_volume(self, volume_id: VolumeId, now: datetime) -> None:
-        """No branch has it from now on."""
+        """Marks a volume that no branch uses any more."""
         await self._run(sa.update(volumes).where(volumes.c.id == volume_id).values(retired_at=now))
 
     async def list_retired_volumes(self) -> list[Volume]:
@@ -71,26 +73,26 @@ class Lineages(Queries):
         await self._insert(branch_lineages, to_columns(stretch))
 
     async def list_ranges(self, branch_id: BranchId) -> list[LineageRange]:
-        """What the branch was, and is at the end, in the order it was lived."""
+        """Returns the lineages of the branch's history in order; the last one is the current lineage."""
         stretches = [from_row(BranchLineage, row) for row in await self._all(_STRETCHES, branch_id=branch_id)]
-        found = [from_row(Lineage, row) for row in await self._all(_LINEAGES, branch_id=branch_id)]
-        by_id = {lineage.id: lineage for lineage in found}
+        rows = [from_row(Lineage, row) for row in await self._all(_LINEAGES, branch_id=branch_id)]
+        by_id = {lineage.id: lineage for lineage in rows}
         return [LineageRange(branch_lineage=stretch, lineage=by_id[stretch.lineage_id]) for stretch in stretches]
 
     async def replace_stretches(self, branch_id: BranchId, stretches: list[BranchLineage]) -> None:
-        """The branch's whole list from now on; their positions are given here."""
+        """Replaces the history of the branch and numbers its parts."""
         await self._run(sa.delete(branch_lineages).where(branch_lineages.c.branch_id == branch_id))
         for position, stretch in enumerate(stretches):
             fields = {**to_columns(stretch), "branch_id": branch_id, "position": position}
             await self._insert(branch_lineages, fields)
 
     async def set_history_start(self, volume_id: VolumeId, at: datetime, lsn: str | None) -> None:
-        """One can go back to it from here on."""
+        """Sets the earliest point that can be restored."""
         own = lineages.c.volume_id == volume_id
         await self._run(sa.update(lineages).where(own).values(began_at=at, began_lsn=lsn))
 
     async def list_branches(self, lineage_id: LineageId) -> list[Branch]:
-        """The branches whose history it is a part of, deleted ones that can be recovered too."""
+        """Returns the branches whose history includes the lineage, including deleted ones that can be recovered."""
         rows = await self._all(
             sa.select(branches).where(
                 branches.c.id.in_(

@@ -1,4 +1,4 @@
-"""Named queries on mails that wait to be sent."""
+"""Named queries on mail messages that wait to be sent."""
 
 from datetime import datetime
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from bough.domain.organization import Member, MemberRole
 from bough.domain.user import User
 from bough.ids import MemberId, OrganizationId, UserId
-from bough.store.order import SortOrder, SortPosition, paginate_sorted, sorted_page_params
+from bough.store.paging import SortOrder, SortPosition, paginate_sorted, sorted_page_params
 from bough.store.queries import Queries, equals_param
 from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import members, users
@@ -28,16 +28,16 @@ class MemberAndUser:
 class MemberSortOrder(SortOrder):
     by: SortBy
 
-    def position_of(self, seen: MemberAndUser) -> SortPosition:
-        return SortPosition(seen.user.email if self.by == "email" else getattr(seen.member, self.by), seen.member.id)
+    def position_of(self, entry: MemberAndUser) -> SortPosition:
+        return SortPosition(entry.user.email if self.by == "email" else getattr(entry.member, self.by), entry.member.id)
 
 
-_SEEN = sa.select(
+_WITH_USER = sa.select(
     *(column.label(f"member_{column.name}") for column in members.c),
     *(column.label(f"user_{column.name}") for column in users.c),
 ).join(users, users.c.id == members.c.user_id)
-_ONE = _SEEN.where(equals_param(members.c.org_id), equals_param(members.c.id))
-_OF_USER = _SEEN.where(equals_param(members.c.org_id), equals_param(members.c.user_id))
+_ONE = _WITH_USER.where(equals_param(members.c.org_id), equals_param(members.c.id))
+_OF_USER = _WITH_USER.where(equals_param(members.c.org_id), equals_param(members.c.user_id))
 _ROW = (equals_param(members.c.org_id, "of_org"), equals_param(members.c.id, "of_id"))
 _SORTED: dict[SortBy, sa.ColumnElement[Any]] = {
     "email": users.c.email,
@@ -47,37 +47,44 @@ _SORTED: dict[SortBy, sa.ColumnElement[Any]] = {
 
 
 @cache
-def _page(order: MemberSortOrder, *, later: bool) -> sa.Select[Any]:
+def _page(order: MemberSortOrder, *, is_continuation: bool) -> sa.Select[Any]:
     return paginate_sorted(
-        _SEEN.where(equals_param(members.c.org_id)), _SORTED[order.by], members.c.id, order, continues=later
+        _WITH_USER.where(equals_param(members.c.org_id)),
+        _SORTED[order.by],
+        members.c.id,
+        order,
+        is_continuation=is_continuation,
     )
 
 
 class Members(Queries):
     async def add(self, member: Member) -> None:
-        """Raises Duplicate when they are a member already."""
+        """Raises Duplicate if the user is a member already."""
         await self._insert(members, to_columns(member))
 
     async def get(self, org_id: OrganizationId, member_id: MemberId) -> MemberAndUser | None:
         row = await self._one(_ONE, org_id=org_id, id=member_id)
-        return _seen(row) if row else None
+        return _to_member_and_user(row) if row else None
 
     async def get_by_user(self, org_id: OrganizationId, user_id: UserId) -> MemberAndUser | None:
         row = await self._one(_OF_USER, org_id=org_id, user_id=user_id)
-        return _seen(row) if row else None
+        return _to_member_and_user(row) if row else None
 
     async def page(
         self, org_id: OrganizationId, order: MemberSortOrder, *, limit: int, after: SortPosition | None
     ) -> tuple[list[MemberAndUser], SortPosition | None]:
-        """One page, and where it ended when another follows."""
-        statement = _page(order, later=after is not None)
-        found = [_seen(row) for row in await self._all(statement, org_id=org_id, **sorted_page_params(limit, after))]
-        return found[:limit], order.position_of(found[limit - 1]) if len(found) > limit else None
+        """Returns one page and, if another page follows, the position at which it ended."""
+        statement = _page(order, is_continuation=after is not None)
+        entries = [
+            _to_member_and_user(row)
+            for row in await self._all(statement, org_id=org_id, **sorted_page_params(limit, after))
+        ]
+        return entries[:limit], order.position_of(entries[limit - 1]) if len(entries) > limit else None
 
     async def list_member_emails(self, org_id: OrganizationId, emails: Collection[str]) -> list[str]:
-        """Those of the addresses that members have, in their order."""
-        theirs = sa.and_(members.c.org_id == org_id, users.c.email.in_(emails))
-        rows = await self._all(_SEEN.where(theirs).order_by(users.c.email))
+        """Returns the addresses that belong to members, sorted."""
+        is_match = sa.and_(members.c.org_id == org_id, users.c.email.in_(emails))
+        rows = await self._all(_WITH_USER.where(is_match).order_by(users.c.email))
         return [row["user_email"] for row in rows]
 
     async def count_admins(self, org_id: OrganizationId) -> int:
@@ -91,5 +98,5 @@ class Members(Queries):
         await self._run(sa.delete(members).where(*_ROW), of_org=member.org_id, of_id=member.id)
 
 
-def _seen(row: Any) -> MemberAndUser:
+def _to_member_and_user(row: Any) -> MemberAndUser:
     return MemberAndUser(from_row(Member, row, "member_"), from_row(User, row, "user_"))

@@ -1,4 +1,4 @@
-"""Named queries on operations: their rows are the queue and the public record."""
+"""Named queries on operations. Their rows are both the queue and the public record."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -21,10 +21,10 @@ _LATER_PAGE = paginate_newest_first(_own, operations, is_continuation=True)
 _before = operations.alias("before")
 _BLOCKED = sa.exists().where(_before.c.id == operations.c.after, _before.c.ended_at.is_(None))
 _open = sa.select(operations).where(operations.c.ended_at.is_(None))
-_OPEN_OF = _open.where(equals_param(operations.c.project_id)).order_by(operations.c.created_at, operations.c.id)
+_OPEN_IN_PROJECT = _open.where(equals_param(operations.c.project_id)).order_by(operations.c.created_at, operations.c.id)
 _WAITING_FOR = _open.where(equals_param(operations.c.after))
 _now = sa.bindparam("now", type_=operations.c.due_at.type)
-# Written when the clock was ahead, and it was set back: what the row says about the future means nothing.
+# The row was written before the clock was set back, so its times in the future are meaningless.
 _FROM_THE_FUTURE = operations.c.updated_at > sa.bindparam("soon", type_=operations.c.updated_at.type)
 _due = (
     _open.where(
@@ -36,7 +36,7 @@ _due = (
     .limit(1)
     .with_for_update(skip_locked=True, of=operations)
 )
-_next_moment = (
+_next_due_time = (
     sa.select(operations.c.due_at)
     .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_(None), ~_BLOCKED)
     .order_by(operations.c.due_at)
@@ -48,16 +48,16 @@ _CRASHES_BELOW = operations.c.crashes < sa.bindparam("crashes_below", type_=oper
 
 
 def _by_lane(statement: sa.Select[Any]) -> dict[bool | None, sa.Select[Any]]:
-    """For urgent operations, for the others, and for all."""
+    """Returns the statement for urgent operations (True), for the others (False) and for all (None)."""
     urgent, statement = operations.c.is_urgent, statement.where(_CRASHES_BELOW)
     return {None: statement, True: statement.where(urgent), False: statement.where(~urgent)}
 
 
 _NEXT_DUE = _by_lane(_due)
-_NEXT_MOMENT = _by_lane(_next_moment)
+_NEXT_DUE_TIME = _by_lane(_next_due_time)
 _LOCK_FENCE = sa.select(operations.c.fence).where(equals_param(operations.c.id)).with_for_update()
-_SAVE_HELD = update_by_id(operations).where(equals_param(operations.c.fence, "held_fence"))
-_SAVE_OPEN = _SAVE_HELD.where(operations.c.ended_at.is_(None))
+_SAVE_LEASED = update_by_id(operations).where(equals_param(operations.c.fence, "leased_fence"))
+_SAVE_OPEN = _SAVE_LEASED.where(operations.c.ended_at.is_(None))
 
 _MANY_CRASHES = operations.c.crashes >= sa.bindparam("crashes_from", type_=operations.c.crashes.type)
 _SET_ASIDE = _open.where(_MANY_CRASHES).order_by(operations.c.created_at, operations.c.id)
@@ -66,17 +66,16 @@ _COUNT_SET_ASIDE = (
 )
 _ANY_CRASHES = 2**31 - 1
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-_CLOCKS_DIFFER = timedelta(minutes=1)  # of controls that share a store, at most
+_MAX_CLOCK_SKEW = timedelta(minutes=1)  # between control processes that share a store
 
 
-SaturatedProjects = Mapping[
-    bool, Collection[ProjectId]
-]  # projects that have enough under way, of urgent operations and of others
+# Projects that run as many operations as they may, separately for urgent operations (True) and others (False).
+SaturatedProjects = Mapping[bool, Collection[ProjectId]]
 NO_SATURATED_PROJECTS: SaturatedProjects = {}
 
 
-def _without(statement: sa.Select[Any], full: SaturatedProjects) -> sa.Select[Any]:
-    for urgent, projects in full.items():
+def _exclude_projects(statement: sa.Select[Any], saturated: SaturatedProjects) -> sa.Select[Any]:
+    for urgent, projects in saturated.items():
         if projects:
             is_in_lane = operations.c.is_urgent if urgent else ~operations.c.is_urgent
             statement = statement.where(~sa.and_(is_in_lane, operations.c.project_id.in_(projects)))
@@ -84,7 +83,7 @@ def _without(statement: sa.Select[Any], full: SaturatedProjects) -> sa.Select[An
 
 
 class LostLease(Exception):
-    """Another runner holds the operation now, or it has ended; what this one did must not be written."""
+    """Another runner has leased the operation, or it has ended. The caller must not write its results."""
 
 
 def _to_operation(row: Mapping[str, Any]) -> Operation:
@@ -107,11 +106,11 @@ class Operations(Queries):
         return _to_operation(row) if row else None
 
     async def list_open(self, project_id: ProjectId) -> list[Operation]:
-        rows = await self._all(_OPEN_OF, project_id=project_id)
+        rows = await self._all(_OPEN_IN_PROJECT, project_id=project_id)
         return [_to_operation(row) for row in rows]
 
     async def list_busy_endpoint_ids(self) -> frozenset[EndpointId]:
-        """Endpoints that an open operation touches, by itself or through their branch."""
+        """Returns the endpoints that an open operation affects, directly or through their branch."""
         rows = await self._all(
             sa.select(endpoints.c.id)
             .join(
@@ -126,7 +125,7 @@ class Operations(Queries):
         return frozenset(EndpointId(row["id"]) for row in rows)
 
     async def count_open_by_kind(self, kind: OperationKind) -> int:
-        """Count in all projects. The kind must not share its stored action with another."""
+        """Counts in all projects. The kind must not share its stored action with another."""
         open_ones = sa.select(sa.func.count()).select_from(operations).where(operations.c.ended_at.is_(None))
         return int(await self._value(open_ones.where(operations.c.action == STORED_KINDS[kind].action)))
 
@@ -147,14 +146,14 @@ class Operations(Queries):
         excluding: SaturatedProjects = NO_SATURATED_PROJECTS,
         crashes_below: int | None = None,
     ) -> Operation | None:
-        """The operation that has waited longest, may run now and is held by nobody; urgent ones come first.
+        """Returns the due operation without a lease that has waited longest; urgent operations come first.
 
-        `urgent` leaves out those that are not, or those that are; `without` some projects; `crashes_below` those with
-        as many crashes or more.
+        `urgent` limits the search to urgent operations or to the others, `excluding` omits projects, and
+        `crashes_below` omits operations with that many crashes or more.
         """
         below = _ANY_CRASHES if crashes_below is None else crashes_below
-        statement = _without(_NEXT_DUE[urgent], excluding)
-        row = await self._one(statement, now=now, soon=now + _CLOCKS_DIFFER, crashes_below=below)
+        statement = _exclude_projects(_NEXT_DUE[urgent], excluding)
+        row = await self._one(statement, now=now, soon=now + _MAX_CLOCK_SKEW, crashes_below=below)
         return _to_operation(row) if row else None
 
     async def get_next_due_time(
@@ -164,28 +163,28 @@ class Operations(Queries):
         excluding: SaturatedProjects = NO_SATURATED_PROJECTS,
         crashes_below: int | None = None,
     ) -> datetime | None:
-        """When the next operation that nobody holds and nothing blocks becomes due."""
+        """Returns when the next operation that is neither leased nor blocked becomes due."""
         below = _ANY_CRASHES if crashes_below is None else crashes_below
-        statement = _without(_NEXT_MOMENT[urgent], excluding)
-        moment: datetime | None = await self._value(statement, crashes_below=below)
-        return moment
+        statement = _exclude_projects(_NEXT_DUE_TIME[urgent], excluding)
+        due_time: datetime | None = await self._value(statement, crashes_below=below)
+        return due_time
 
     async def lease(self, operation: Operation, until: datetime, now: datetime) -> Operation:
-        """Take it: the fence grows, so that whoever held it before can write no more."""
-        waited = operation.status is OperationStatus.SCHEDULING
-        taken = replace(
+        """Leases the operation and increases its fence, so that an earlier lease holder can no longer write."""
+        was_scheduled = operation.status is OperationStatus.SCHEDULING
+        leased = replace(
             operation,
             fence=operation.fence + 1,
             lease_until=until,
-            status=OperationStatus.RUNNING if waited else operation.status,
+            status=OperationStatus.RUNNING if was_scheduled else operation.status,
             started_at=operation.started_at or now,
             updated_at=now,
         )
-        await self._save(operations, _to_columns(taken))
-        return taken
+        await self._save(operations, _to_columns(leased))
+        return leased
 
     async def expire_leases(self) -> int:
-        """Every lease lapses now: for a runner that knows it is the only one alive. How many there were."""
+        """Expires every lease and returns their number. Only for a runner that knows that no other one is alive."""
         return await self._run(
             sa.update(operations)
             .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_not(None))
@@ -193,11 +192,11 @@ class Operations(Queries):
         )
 
     async def release_lease(self, operation_id: OperationId, fence: int) -> None:
-        """Give a lease back, if it is still ours: whoever comes next repeats the step."""
-        await self._run(_SAVE_HELD, saved_id=operation_id, held_fence=fence, lease_until=None)
+        """Ends a lease if it is still valid. The next runner repeats the step."""
+        await self._run(_SAVE_LEASED, saved_id=operation_id, leased_fence=fence, lease_until=None)
 
     async def list_set_aside(self, crashes: int) -> list[Operation]:
-        """Those that are open and had so many crashes or more."""
+        """Returns open operations with at least this many crashes."""
         rows = await self._all(_SET_ASIDE, crashes_from=crashes)
         return [_to_operation(row) for row in rows]
 
@@ -205,20 +204,20 @@ class Operations(Queries):
         return int(await self._value(_COUNT_SET_ASIDE, crashes_from=crashes))
 
     async def mark_urgent(self, operation_id: OperationId) -> None:
-        """Somebody waits for it now."""
+        """Called when a client starts to wait for the operation."""
         await self._run(update_by_id(operations), saved_id=operation_id, is_urgent=True)
 
     async def renew_lease(self, operation_id: OperationId, fence: int, until: datetime) -> bool:
-        return await self._run(_SAVE_HELD, saved_id=operation_id, held_fence=fence, lease_until=until) == 1
+        return await self._run(_SAVE_LEASED, saved_id=operation_id, leased_fence=fence, lease_until=until) == 1
 
     async def save(self, operation: Operation) -> None:
-        """Write under the lease this copy was read with."""
+        """Writes under the lease with which this copy was read. Raises LostLease if the lease is no longer valid."""
         columns = _to_columns(operation)
-        if await self._run(_SAVE_OPEN, saved_id=columns.pop("id"), held_fence=operation.fence, **columns) != 1:
+        if await self._run(_SAVE_OPEN, saved_id=columns.pop("id"), leased_fence=operation.fence, **columns) != 1:
             raise LostLease(operation.id)
 
     async def check_lease(self, operation_id: OperationId, fence: int) -> None:
-        """Fail unless the lease is still ours; taken inside the transaction of a step's writes."""
+        """Raises LostLease unless the lease is valid. Call it in the transaction that writes the results of a step."""
         if await self._value(_LOCK_FENCE, id=operation_id) != fence:
             raise LostLease(operation_id)
 

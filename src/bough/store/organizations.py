@@ -18,12 +18,12 @@ _OF_USER = (
     .where(equals_param(members.c.user_id))
     .order_by(organizations.c.created_at, organizations.c.id)
 )
-_REACHED = _OF_USER.add_columns(members.c.role.label("member_role"))
+_MEMBERSHIPS = _OF_USER.add_columns(members.c.role.label("member_role"))
 _CREATED_BY = sa.select(organizations).where(equals_param(organizations.c.created_by)).order_by(organizations.c.id)
 _PERSONAL = sa.select(organizations).where(equals_param(organizations.c.personal_for))
 
 
-_PLAN_OF = (
+_PLAN_OF_PROJECT = (
     sa.select(organizations.c.plan)
     .join(projects, projects.c.org_id == organizations.c.id)
     .where(equals_param(projects.c.id, "project_id"))
@@ -42,12 +42,12 @@ class Organizations(Queries):
         return from_row(Organization, row) if row else None
 
     async def get_plan_of_project(self, project_id: ProjectId) -> str | None:
-        """The name of the plan that a project is on."""
-        found: str | None = await self._value(_PLAN_OF, project_id=project_id)
-        return found
+        """Returns the name of the project's plan."""
+        plan: str | None = await self._value(_PLAN_OF_PROJECT, project_id=project_id)
+        return plan
 
     async def lock(self, org_id: OrganizationId) -> None:
-        """One decision on its members or its room for projects at a time. SQLite has one writer anyway."""
+        """Serializes decisions about the organization's members and project limit. SQLite has only one writer."""
         await self._value(_LOCK, id=org_id)
 
     async def get_many(self, org_ids: Collection[OrganizationId]) -> dict[OrganizationId, Organization]:
@@ -55,16 +55,16 @@ class Organizations(Queries):
         return {OrganizationId(row["id"]): from_row(Organization, row) for row in rows}
 
     async def list_by_user(self, user_id: UserId) -> list[Organization]:
-        """Those they are a member of, the oldest first: the personal one."""
+        """Returns the user's organizations, the oldest (the personal one) first."""
         return [from_row(Organization, row) for row in await self._all(_OF_USER, user_id=user_id)]
 
     async def list_memberships(self, user_id: UserId) -> list[tuple[Organization, MemberRole]]:
-        """Those they are a member of, with their role in each."""
-        rows = await self._all(_REACHED, user_id=user_id)
+        """Returns the user's organizations with the user's role in each."""
+        rows = await self._all(_MEMBERSHIPS, user_id=user_id)
         return [(from_row(Organization, row), MemberRole(row["member_role"])) for row in rows]
 
     async def list_created_by(self, user_id: UserId) -> list[Organization]:
-        """Their personal one too, and those that they have left."""
+        """Includes the personal organization and organizations that the user has left."""
         return [from_row(Organization, row) for row in await self._all(_CREATED_BY, created_by=user_id)]
 
     async def get_personal(self, user_id: UserId) -> Organization | None:

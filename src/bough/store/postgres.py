@@ -1,4 +1,4 @@
-"""The store for several machines: PostgreSQL."""
+"""The PostgreSQL store for several machines."""
 
 import zlib
 from collections.abc import AsyncIterator
@@ -14,8 +14,8 @@ from bough.store import schema
 from bough.store.errors import translate_driver_errors
 from bough.store.store import Rows
 
-_LEADER_LOCK = 0x626F7567  # "boug": the advisory locks of those who run standing tasks
-_MIGRATION_LOCK = 0x626F756768 + 1  # and of whoever brings the schema up to date
+_LEADER_LOCK = 0x626F7567  # "boug": first key of the advisory locks of leaders
+_MIGRATION_LOCK = 0x626F756768 + 1  # key of the advisory lock held during a schema migration
 
 
 class PostgresStore:
@@ -23,10 +23,10 @@ class PostgresStore:
     is_shared = True
 
     def __init__(self, url: str, size: int = 20) -> None:
-        """Each of those who run standing tasks holds one of the connections while it does."""
+        """Each leader lock occupies one of the `size` connections while it is held."""
         parsed = make_url(url)
         if parsed.get_backend_name() not in ("postgresql", "postgres"):
-            raise InvalidSetting("The setting 'store_url' is wrong: write postgresql://user:password@host/database.")
+            raise InvalidSetting("The setting 'store_url' is invalid. Use postgresql://user:password@host/database.")
         self._engine = create_async_engine(
             parsed.set(drivername="postgresql+asyncpg"), pool_size=size, max_overflow=0, pool_pre_ping=True
         )
@@ -36,18 +36,18 @@ class PostgresStore:
         try:
             async with self._engine.connect() as connection:
                 await _check_encoding(connection)
-                # Two controls that start together migrate one after the other; the lock ends with the migration.
+                # Serializes the migrations of control processes that start together; released with the transaction.
                 await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
                 await connection.run_sync(schema.upgrade, backup=None)
         except (OSError, DBAPIError) as error:
-            raise Unavailable(f"The store does not answer at the address in 'store_url': {_cause(error)}") from error
+            raise Unavailable(f"Cannot connect to the store at the address in 'store_url': {_cause(error)}") from error
 
     async def close(self) -> None:
         await self._engine.dispose()
 
     @asynccontextmanager
     async def read(self, *, slow: bool = False) -> AsyncIterator[Rows]:
-        """Slow or not, the server does it while we do something else."""
+        """`slow` makes no difference: every query runs in the server."""
         with translate_driver_errors(OSError):
             async with self._reading.connect() as connection:
                 yield Rows(connection)
@@ -56,12 +56,12 @@ class PostgresStore:
     async def try_leader_lock(self, lock_name: str = "tasks") -> AsyncIterator[bool]:
         lock = sa.func.pg_try_advisory_xact_lock(_LEADER_LOCK, zlib.crc32(lock_name.encode()) >> 1)
         with translate_driver_errors(OSError):
-            async with self._engine.begin() as connection:  # the lock ends with this transaction
+            async with self._engine.begin() as connection:  # the lock is released with this transaction
                 yield bool(await connection.scalar(sa.select(lock)))
 
     @asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[Rows]:
-        """Lasting in any case: a control outlives a crash of the server, and would go on from what was lost."""
+        """Always durable: control survives a crash of the server and would rely on transactions that were lost."""
         with translate_driver_errors(OSError):
             async with self._engine.begin() as connection:
                 yield Rows(connection)
@@ -71,8 +71,8 @@ async def _check_encoding(connection: AsyncConnection) -> None:
     encoding = await connection.scalar(sa.text("show server_encoding"))
     if encoding != "UTF8":
         raise InvalidSetting(
-            f"The database in 'store_url' has the encoding {encoding}; the store needs UTF8. "
-            "Make one with: create database bough encoding 'UTF8' template template0"
+            f"The database in 'store_url' has the encoding {encoding}, but the store needs UTF8. "
+            "Create one with: create database bough encoding 'UTF8' template template0"
         )
 
 

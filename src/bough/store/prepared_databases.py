@@ -1,4 +1,4 @@
-"""Named queries on projects that wait to become instant databases: they lack only the id."""
+"""Named queries on prepared projects: they run and become instant databases when they get an id."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ _WAITING = (
         endpoints.c.branch_id,
         endpoints.c.id.label("endpoint_id"),
         endpoints.c.state,
-        sa.func.coalesce(endpoints.c.pending_state, endpoints.c.state).label("wished"),
+        sa.func.coalesce(endpoints.c.pending_state, endpoints.c.state).label("target_state"),
     )
     .select_from(prepared_databases)
     .join(projects, projects.c.id == prepared_databases.c.project_id)
@@ -60,7 +60,7 @@ class PreparedDatabase:
     branch_id: BranchId
     endpoint_id: EndpointId
     state: EndpointState
-    wished: EndpointState  # where it is going, if it is
+    target_state: EndpointState  # the pending state, or the state if no change is pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,31 +70,31 @@ class AssignedPreparedDatabase(PreparedDatabase):
 
 class PreparedDatabases(Queries):
     async def list_all(self) -> list[PreparedDatabase]:
-        """The oldest first; of one that is being made its compute does not run yet."""
+        """Returns the oldest first, including those whose compute does not run yet."""
         return [from_row(PreparedDatabase, row) for row in await self._all(_WAITING)]
 
     async def add(self, project_id: ProjectId, endpoint_id: EndpointId) -> None:
-        """While it waits it does not fall asleep."""
+        """Disables automatic suspension while the database waits."""
         await self._insert(prepared_databases, {"project_id": project_id})
         await self._run(_PREVENT_SUSPEND, own_id=endpoint_id)
 
     async def remove(self, project_id: ProjectId) -> bool:
-        """It waits no longer; False when it did not."""
+        """Returns False if the project was not prepared."""
         return await self._run(_GONE, project_id=project_id) == 1
 
     async def assign_next(self, role: str, now: datetime) -> AssignedPreparedDatabase | None:
-        """One that runs, for a caller who gives it its id in this transaction. It is born now."""
+        """Takes a running database, whose id the caller sets in the same transaction. Its creation time becomes now."""
         row = await self._one(_NEXT, role=role)
         if row is None:
             return None
-        found = from_row(AssignedPreparedDatabase, row)
-        await self.remove(found.project_id)
-        await self._run(_SET_PROJECT_CREATED, own_id=found.project_id, now=now)
-        await self._run(_SET_BRANCH_CREATED, own_id=found.branch_id, now=now)
-        await self._run(_ALLOW_SUSPEND, own_id=found.endpoint_id, now=now)
-        return found
+        assigned = from_row(AssignedPreparedDatabase, row)
+        await self.remove(assigned.project_id)
+        await self._run(_SET_PROJECT_CREATED, own_id=assigned.project_id, now=now)
+        await self._run(_SET_BRANCH_CREATED, own_id=assigned.branch_id, now=now)
+        await self._run(_ALLOW_SUSPEND, own_id=assigned.endpoint_id, now=now)
+        return assigned
 
     async def get_last_created_at(self) -> datetime | None:
-        """When an instant database was made last, of those that are there."""
-        found: datetime | None = await self._value(sa.select(sa.func.max(instant_databases.c.created_at)))
-        return found
+        """Returns the creation time of the newest instant database."""
+        created_at: datetime | None = await self._value(sa.select(sa.func.max(instant_databases.c.created_at)))
+        return created_at

@@ -1,8 +1,8 @@
-"""What the storage of a project comes to, as a part of a question about projects.
+"""The SQL expression for the storage that a project uses.
 
-The databases of its root branches; of every other branch what it wrote since it was made, at most what its databases
-hold, for the rest is shared with its parent; what is kept to go back to; and what snapshots alone hold. None, until a
-branch was measured.
+It is the sum of the databases of root branches, of the data that the other branches wrote since their creation (at
+most the size of their databases, as the rest is shared with the parent), of the history, and of the data that only
+snapshots hold. It is NULL until a branch has been measured.
 """
 
 import sqlalchemy as sa

@@ -12,9 +12,8 @@ from bough.domain.project import Project
 from bough.ids import OrganizationId, ProjectId
 from bough.store.paging import Page, PagePosition, build_page, page_params, paginate_newest_first
 from bough.store.project_storage import STORAGE_BYTES
-from bough.store.queries import Queries, equals_param
+from bough.store.queries import Queries, equals_param, like_pattern
 from bough.store.row_mapping import from_row, to_columns
-from bough.store.search import like_pattern
 from bough.store.tables import (
     api_keys,
     branches,
@@ -35,11 +34,11 @@ from bough.store.tables import (
 )
 from bough.store.types import UtcDateTime
 
-ProjectScope = Mapping[OrganizationId, Collection[ProjectId] | None]  # None: all of the organization's projects
+ProjectScope = Mapping[OrganizationId, Collection[ProjectId] | None]  # None: all projects of the organization
 
 
 def _search_key(project: Project) -> str:
-    """Folded here, because SQLite folds only ASCII."""
+    """Case-folds in Python, because SQLite folds only ASCII."""
     return f"{project.name}\n{project.id}".casefold()
 
 
@@ -49,18 +48,18 @@ def _columns(project: Project) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectUsage:
-    """What the endpoints and branches of a project used since they were made, those that are gone too."""
+    """The usage of a project's endpoints and branches since their creation, including deleted ones."""
 
     active_seconds: int = 0
     cpu_seconds: int = 0
-    bytes_out: int = 0  # this and what follows is told of one project, not in lists
+    bytes_out: int = 0  # this field and those below are read for single projects, not in lists
     compute_seconds: int = 0
     written_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectWithUsage:
-    """A project with what was measured of it."""
+    """A project with its usage."""
 
     project: Project
     storage_bytes: int | None
@@ -80,11 +79,11 @@ _LAST_ACTIVE = (
     sa.select(sa.func.max(endpoints.c.last_active))
     .where(endpoints.c.project_id == projects.c.id)
     .scalar_subquery()
-    .label("last_seen_active")
+    .label("last_endpoint_activity")
 )
 
 
-def _used(name: str) -> sa.Label[Any]:
+def _sum_of(name: str) -> sa.Label[Any]:
     total = sa.select(sa.func.sum(usage.c[name])).where(usage.c.project_id == projects.c.id)
     return total.scalar_subquery().label(name)
 
@@ -95,12 +94,12 @@ _WRITTEN = (
     .scalar_subquery()
     .label("written_bytes")
 )
-_SEEN = sa.select(
-    projects, STORAGE_BYTES.label("storage_bytes"), _LAST_ACTIVE, _used("active_seconds"), _used("cpu_seconds")
+_WITH_USAGE = sa.select(
+    projects, STORAGE_BYTES.label("storage_bytes"), _LAST_ACTIVE, _sum_of("active_seconds"), _sum_of("cpu_seconds")
 )
-_NAMED = (projects.c.id == sa.bindparam("id"), projects.c.purged_at.is_(None))
-_ONE = sa.select(projects).where(*_NAMED)
-_ONE_SEEN = _SEEN.add_columns(_used("bytes_out"), _used("compute_seconds"), _WRITTEN).where(*_NAMED)
+_BY_ID = (projects.c.id == sa.bindparam("id"), projects.c.purged_at.is_(None))
+_ONE = sa.select(projects).where(*_BY_ID)
+_ONE_WITH_USAGE = _WITH_USAGE.add_columns(_sum_of("bytes_out"), _sum_of("compute_seconds"), _WRITTEN).where(*_BY_ID)
 _LOCK = sa.select(projects.c.id).where(equals_param(projects.c.id)).with_for_update()
 _LIVE = (projects.c.deleted_at.is_(None),)
 _COUNT = sa.select(sa.func.count()).select_from(projects).where(*_LIVE)
@@ -113,20 +112,22 @@ _RECOVERABLE = (
 
 
 @cache
-def _page(*, recoverable: bool, only: bool, search: bool, later: bool) -> sa.Select[Any]:
-    """A page of one organization: one walk along its index; `only` of it, those that are named."""
-    rows = _SEEN.where(projects.c.org_id == sa.bindparam("org_id"), *(_RECOVERABLE if recoverable else _LIVE))
+def _page(*, recoverable: bool, only: bool, search: bool, is_continuation: bool) -> sa.Select[Any]:
+    """Selects a page of one organization from its index; with `only`, just the listed projects."""
+    rows = _WITH_USAGE.where(projects.c.org_id == sa.bindparam("org_id"), *(_RECOVERABLE if recoverable else _LIVE))
     if only:
         rows = rows.where(projects.c.id.in_(sa.bindparam("only", expanding=True)))
     if search:
         rows = rows.where(projects.c.search_key.like(sa.bindparam("search"), escape="\\"))
-    return paginate_newest_first(rows, projects, is_continuation=later)
+    return paginate_newest_first(rows, projects, is_continuation=is_continuation)
 
 
-def _seen(row: Mapping[str, Any]) -> ProjectWithUsage:
+def _to_project_with_usage(row: Mapping[str, Any]) -> ProjectWithUsage:
     size = row["storage_bytes"]
-    used = ProjectUsage(**{each.name: int(row.get(each.name) or 0) for each in fields(ProjectUsage)})
-    return ProjectWithUsage(from_row(Project, row), None if size is None else int(size), row["last_seen_active"], used)
+    usage_totals = ProjectUsage(**{each.name: int(row.get(each.name) or 0) for each in fields(ProjectUsage)})
+    return ProjectWithUsage(
+        from_row(Project, row), None if size is None else int(size), row["last_endpoint_activity"], usage_totals
+    )
 
 
 class Projects(Queries):
@@ -137,16 +138,16 @@ class Projects(Queries):
         await self._save(projects, _columns(project))
 
     async def get(self, project_id: ProjectId) -> Project | None:
-        """Also a deleted one; a purged one is gone."""
+        """Includes deleted projects, but not purged ones."""
         row = await self._one(_ONE, id=project_id)
         return from_row(Project, row) if row else None
 
     async def get_with_usage(self, project_id: ProjectId) -> ProjectWithUsage | None:
-        row = await self._one(_ONE_SEEN, id=project_id)
-        return _seen(row) if row else None
+        row = await self._one(_ONE_WITH_USAGE, id=project_id)
+        return _to_project_with_usage(row) if row else None
 
     async def lock(self, project_id: ProjectId) -> None:
-        """One decision on a project at a time. SQLite has one writer, so there it says nothing."""
+        """Serializes decisions about a project. SQLite has only one writer, so it needs no lock."""
         await self._value(_LOCK, id=project_id)
 
     async def page(
@@ -158,11 +159,11 @@ class Projects(Queries):
         after: PagePosition | None,
         recoverable_at: datetime | None = None,
     ) -> Page[ProjectWithUsage]:
-        """Those that live, or with a moment those that can be recovered then.
+        """Lists live projects, or with `recoverable_at` the deleted projects that can be recovered at that time.
 
-        One page of each organization, put in one order: none of them is sorted or counted whole.
+        Reads one page of each organization and merges them, so that no organization is sorted as a whole.
         """
-        found: list[ProjectWithUsage] = []
+        entries: list[ProjectWithUsage] = []
         values = {**page_params(limit, after), "search": like_pattern(search), "now": recoverable_at}
         for org_id, only in scope.items():
             if only is None or only:
@@ -170,28 +171,28 @@ class Projects(Queries):
                     recoverable=recoverable_at is not None,
                     only=only is not None,
                     search=bool(search),
-                    later=after is not None,
+                    is_continuation=after is not None,
                 )
                 rows = await self._all(statement, org_id=org_id, only=list(only or ()), **values)
-                found += [_seen(row) for row in rows]
-        found.sort(key=lambda seen: (seen.created_at, seen.id), reverse=True)
-        return build_page(found, limit)
+                entries += [_to_project_with_usage(row) for row in rows]
+        entries.sort(key=lambda entry: (entry.created_at, entry.id), reverse=True)
+        return build_page(entries, limit)
 
     async def group_by_organization(self, project_ids: Iterable[ProjectId]) -> dict[OrganizationId, list[ProjectId]]:
-        """Organization → those of these projects that it has and that live."""
+        """Maps organizations to their live projects among `project_ids`."""
         wanted = sa.select(projects.c.org_id, projects.c.id).where(projects.c.id.in_(list(project_ids)), *_LIVE)
-        found: dict[OrganizationId, list[ProjectId]] = {}
+        entries: dict[OrganizationId, list[ProjectId]] = {}
         for row in await self._all(wanted):
-            found.setdefault(OrganizationId(row["org_id"]), []).append(ProjectId(row["id"]))
-        return found
+            entries.setdefault(OrganizationId(row["org_id"]), []).append(ProjectId(row["id"]))
+        return entries
 
     async def list_by_ids(self, project_ids: Collection[ProjectId]) -> list[Project]:
-        """Those of them that live."""
+        """Omits deleted projects."""
         rows = await self._all(sa.select(projects).where(projects.c.id.in_(project_ids), *_LIVE))
         return [from_row(Project, row) for row in rows]
 
     async def max_branch_count(self, project_ids: Collection[ProjectId]) -> int:
-        """How many the one of these projects has that has most."""
+        """Returns the number of branches in the project that has most of them."""
         counted = sa.select(sa.func.count().label("many")).select_from(branches)
         theirs = counted.where(branches.c.project_id.in_(project_ids), branches.c.deleted_at.is_(None))
         each = theirs.group_by(branches.c.project_id).subquery()
@@ -224,17 +225,17 @@ class Projects(Queries):
         return [from_row(Project, row) for row in rows]
 
     async def list_purged(self, org_id: OrganizationId, limit: int) -> list[ProjectId]:
-        """Those of an organization of which only the id and the work that was done are left."""
+        """Returns purged projects, of which only the id and the operations are left."""
         wanted = sa.select(projects.c.id).where(projects.c.org_id == org_id, projects.c.purged_at.is_not(None))
         return [ProjectId(row["id"]) for row in await self._all(wanted.limit(limit))]
 
     async def delete(self, project_id: ProjectId) -> None:
-        """Nothing of a purged project is left, so that its id may be given again."""
+        """Deletes the last rows of a purged project, so that its id can be used again."""
         await self._run(sa.delete(operations).where(operations.c.project_id == project_id))
         await self._run(sa.delete(projects).where(projects.c.id == project_id))
 
     async def purge(self, project_id: ProjectId, now: datetime) -> None:
-        """Its keys, what was given on it and what held its data go; its row stays, for its id is never used again."""
+        """Deletes the project's keys, grants and volumes. The row stays, so that its id is not used again."""
         things = (api_keys, permissions, project_roles, transfer_requests, instant_databases, transfer_periods)
         data = (snapshot_schedules, snapshots, lineages, volumes)
         for table in (*things, prepared_databases, *data):

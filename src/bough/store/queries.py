@@ -1,7 +1,7 @@
-"""What every file of named queries stands on: a connection and a few ways to ask.
+"""Base class of the named queries, with helpers to build and run statements.
 
-Statements on a path that somebody waits for are built once, with bound parameters for what changes:
-building one takes longer than running it.
+Statements on a latency-critical path are built once, with bound parameters, because building a statement takes longer
+than running it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ from bough.errors import Internal
 
 
 class Duplicate(Internal):
-    """A row with this key is there already; the caller knows what that means."""
+    """A row with this key exists already; the caller turns this into an error that the client understands."""
 
 
-Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None  # of one execution, or of many
+Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None  # parameters of one execution or of many
 
 
 class Connection(Protocol):
-    """Where statements run."""
+    """Runs statements."""
 
     async def execute(self, statement: sa.Executable, values: Values = None, /) -> sa.CursorResult[Any]: ...
 
@@ -44,47 +44,53 @@ class Queries:
         return (await self._connection.execute(statement, values)).scalar()
 
     async def _run(self, statement: sa.Executable, **values: Any) -> int:
-        """How many rows it changed."""
+        """Returns the number of changed rows."""
         return (await self._connection.execute(statement, values)).rowcount
 
     async def _run_many(self, statement: sa.Executable, values: Sequence[Mapping[str, Any]]) -> None:
-        """The same statement for each, in a few goes."""
-        async for some in iterate_chunks(values):
-            await self._connection.execute(statement, some)
+        """Runs the statement for each set of values, in a few batches."""
+        async for chunk in iterate_chunks(values):
+            await self._connection.execute(statement, chunk)
 
     async def _insert_many(self, table: sa.Table, values: Sequence[Mapping[str, Any]]) -> None:
         try:
             await self._run_many(sa.insert(table), values)
         except IntegrityError as error:
-            raise Duplicate(f"{table.name}: a row with this key exists") from error
+            raise Duplicate(f"The table {table.name} already has a row with this key.") from error
 
     async def _insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
-        """The new row's first key column."""
+        """Returns the first key column of the new row."""
         try:
             return await self._value(_insertion(table), **values)
         except IntegrityError as error:
-            raise Duplicate(f"{table.name}: a row with this key exists") from error
+            raise Duplicate(f"The table {table.name} already has a row with this key.") from error
 
     async def _save(self, table: sa.Table, values: Mapping[str, Any]) -> int:
-        """Write a whole row over the one with its `id`; how many there were."""
+        """Overwrites the row with the same `id`. Returns the number of changed rows."""
         columns = {name: value for name, value in values.items() if name != "id"}
         try:
             return await self._run(update_by_id(table), saved_id=values["id"], **columns)
         except IntegrityError as error:
-            raise Duplicate(f"{table.name}: another row has this key") from error
+            raise Duplicate(f"Another row of the table {table.name} has this key.") from error
 
 
 def equals_param(column: sa.Column[Any], name: str | None = None) -> sa.ColumnElement[bool]:
-    """The column has the value that is given under its own name, or another."""
+    """Compares a column with the bound parameter `name`, by default the column's name."""
     return column == sa.bindparam(name or column.name, type_=column.type)
 
 
 @cache
 def update_by_id(table: sa.Table) -> sa.Update:
-    """Columns get the values given under their names; the row is the one with `saved_id`."""
+    """Updates the row whose id is the parameter `saved_id` with the other parameters."""
     return sa.update(table).where(equals_param(table.c.id, "saved_id"))
 
 
 @cache
 def _insertion(table: sa.Table) -> sa.Insert:
     return sa.insert(table).returning(next(iter(table.primary_key.columns)))
+
+
+def like_pattern(text: str) -> str:
+    """Returns a LIKE pattern, with `\\` as escape character, that matches case-folded keys containing `text`."""
+    escaped = text.casefold().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"

@@ -16,8 +16,8 @@ from bough.store.queries import Queries, equals_param
 from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import branches, endpoints, organizations, projects, roles, transfer_periods
 
-_PAGE = 500  # rows read in one go
-_OF_BRANCH = (
+_PAGE = 500  # rows per query
+_IN_BRANCH = (
     sa.select(roles)
     .where(equals_param(roles.c.branch_id), roles.c.name > sa.bindparam("after", type_=roles.c.name.type))
     .order_by(roles.c.name)
@@ -26,8 +26,8 @@ _OF_BRANCH = (
 _one = (equals_param(roles.c.branch_id, "own_branch"), equals_param(roles.c.name, "own_name"))
 _SAVE = sa.update(roles).where(*_one)
 _DELETE = sa.delete(roles).where(*_one)
-_NAMES = ("branch_id", "name")
-_MARK_APPLIED = _SAVE.where(equals_param(roles.c.verifier, "told_verifier"))
+_KEY_COLUMNS = ("branch_id", "name")
+_MARK_APPLIED = _SAVE.where(equals_param(roles.c.verifier, "applied_verifier"))
 _MARK_APPLIED_WITHOUT_VERIFIER = _SAVE.where(roles.c.verifier.is_(None))
 _ENDPOINT_ACCESS = (
     sa.select(
@@ -78,17 +78,17 @@ _UNKNOWN: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointAccess:
-    """What decides whether somebody who names an endpoint and a role may enter, and how they are pooled."""
+    """What decides whether a client may connect to an endpoint as a role, and how the client is pooled."""
 
-    verifier: str | None  # None: there is no such role, or it has no password
+    verifier: str | None  # None: the role does not exist or has no password
     valid_until: datetime | None
     project_settings: Mapping[str, Any]
     branch_is_protected: bool
     endpoint_settings: Mapping[str, Any]
     max_cu: float
     pooler_enabled: bool
-    fullness: Fullness  # of what can be written through it
-    has_transferred_all: bool  # that its project may
+    fullness: Fullness  # of the branch, if the endpoint can write to it
+    has_transferred_all: bool  # whether the project has used up its transfer allowance
     terms: PlanTerms
 
 
@@ -99,8 +99,8 @@ class Roles(Queries):
     async def save(self, role: Role) -> None:
         await self._run(_SAVE, own_branch=role.branch_id, own_name=role.name, **to_columns(role))
 
-    async def add_all(self, made: Sequence[Role]) -> None:
-        await self._insert_many(roles, [to_columns(role) for role in made])
+    async def add_all(self, created: Sequence[Role]) -> None:
+        await self._insert_many(roles, [to_columns(role) for role in created])
 
     async def save_all(self, changed: Sequence[Role]) -> None:
         await self._run_many(_SAVE, [_with_key(role) for role in changed])
@@ -109,12 +109,12 @@ class Roles(Queries):
         await self._run_many(_DELETE, [{"own_branch": branch_id, "own_name": name} for name in names])
 
     async def mark_applied(self, branch_id: BranchId, name: str, verifier: str | None, now: datetime) -> None:
-        """Postgres knows it by this verifier, or without one; one that was changed meanwhile is still a wish."""
-        told = {"own_branch": branch_id, "own_name": name, "is_wished": False, "updated_at": now}
+        """Records that Postgres has this verifier. A role that was changed meanwhile stays pending."""
+        values = {"own_branch": branch_id, "own_name": name, "is_wished": False, "updated_at": now}
         if verifier is None:
-            await self._run(_MARK_APPLIED_WITHOUT_VERIFIER, **told)
+            await self._run(_MARK_APPLIED_WITHOUT_VERIFIER, **values)
         else:
-            await self._run(_MARK_APPLIED, told_verifier=verifier, **told)
+            await self._run(_MARK_APPLIED, applied_verifier=verifier, **values)
 
     async def remove(self, branch_id: BranchId, name: str) -> None:
         await self._run(_DELETE, own_branch=branch_id, own_name=name)
@@ -124,27 +124,27 @@ class Roles(Queries):
         return from_row(Role, row) if row else None
 
     async def list_in_branch(self, branch_id: BranchId) -> list[Role]:
-        found: list[Role] = []
+        rows: list[Role] = []
         while True:
-            after = found[-1].name if found else ""
-            page = await self._all(_OF_BRANCH, branch_id=branch_id, after=after)
-            found += [from_row(Role, row) for row in page]
+            after = rows[-1].name if rows else ""
+            page = await self._all(_IN_BRANCH, branch_id=branch_id, after=after)
+            rows += [from_row(Role, row) for row in page]
             if len(page) < _PAGE:
-                return found
+                return rows
 
     async def get_endpoint_access(self, endpoint_id: EndpointId, name: str) -> EndpointAccess | None:
-        """In one question; None when no living project has such an endpoint."""
+        """Uses a single query. Returns None if no live project has this endpoint."""
         row = await self._one(_ENDPOINT_ACCESS, id=endpoint_id, name=name)
         return _to_endpoint_access(row) if row else None
 
 
 def _with_key(role: Role) -> dict[str, Any]:
-    columns = {name: value for name, value in to_columns(role).items() if name not in _NAMES}
+    columns = {name: value for name, value in to_columns(role).items() if name not in _KEY_COLUMNS}
     return {"own_branch": role.branch_id, "own_name": role.name, **columns}
 
 
 def unknown_endpoint_access(max_cu: float) -> EndpointAccess:
-    """What is said of an endpoint that is not there; made with the work that a row takes."""
+    """Returns the result for an unknown endpoint, at the same cost as for a known one."""
     return _to_endpoint_access({**_UNKNOWN, "max_cu": max_cu})
 
 

@@ -1,6 +1,6 @@
-"""Bring the schema up to date at start: find the version, back up, migrate, or refuse.
+"""Migrates the schema at startup: finds its revision, backs up a SQLite store, and runs the migrations.
 
-Alembic is imported only when there is something to migrate, so that an ordinary start is quick.
+Alembic is imported only if a migration is due, to keep normal starts fast.
 """
 
 import sqlite3
@@ -14,18 +14,18 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def revisions() -> list[str]:
-    """All revisions in order; files are named `NNNN_what_it_does.py` and NNNN is the revision."""
+    """Returns all revisions in order. Files are named `NNNN_what_it_does.py`, where NNNN is the revision."""
     return sorted(path.name.split("_", 1)[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
 def upgrade(connection: sa.Connection, *, backup: Path | None, to: str | None = None) -> None:
-    """Migrate to `to` (the newest by default); `backup` names the SQLite file to copy first."""
+    """Migrates to the revision `to`, by default the newest. `backup` is the SQLite file to copy first."""
     known = revisions()
     current = current_revision(connection)
     if current is not None and current not in known:
         raise PreconditionFailed(
-            f"The store was written by a newer Bough (schema {current}, this one knows {known[-1]}). "
-            "Start the newer program, or restore the backup made before the upgrade."
+            f"The store was written by a newer version of Bough (schema {current}; this version knows {known[-1]}). "
+            "Start the newer version, or restore the backup that was made before the upgrade."
         )
     if current == (to or known[-1]):
         return
@@ -50,7 +50,7 @@ def _back_up(path: Path, revision: str) -> None:
 
 
 def _migrate(connection: sa.Connection, to: str) -> None:
-    from alembic import command  # noqa: PLC0415  (see the head of this file)
+    from alembic import command  # noqa: PLC0415  (see the module docstring)
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()

@@ -1,4 +1,4 @@
-"""Named queries on sessions of browsers and on links that work once. Both are found by the digest of a secret."""
+"""Named queries on browser sessions and one-time links. Both are found by the digest of a secret."""
 
 from datetime import datetime
 
@@ -17,7 +17,7 @@ def _not_expired(table: sa.Table) -> sa.ColumnElement[bool]:
     return table.c.expires_at > sa.bindparam("now", type_=table.c.expires_at.type)
 
 
-_SEEN = (
+_WITH_USER = (
     sa.select(
         *(column.label(f"session_{column.name}") for column in sessions.c),
         *(column.label(f"user_{column.name}") for column in users.c),
@@ -25,7 +25,7 @@ _SEEN = (
     .join(users, users.c.id == sessions.c.user_id)
     .where(equals_param(sessions.c.digest), _not_expired(sessions))
 )
-_OF = (
+_BY_USER = (
     sa.select(sessions)
     .where(equals_param(sessions.c.user_id), _not_expired(sessions))
     .order_by(sessions.c.created_at.desc())
@@ -38,18 +38,18 @@ class Sessions(Queries):
         await self._insert(sessions, to_columns(session))
 
     async def get(self, digest: str, now: datetime) -> tuple[Session, User] | None:
-        row = await self._one(_SEEN, digest=digest, now=now)
+        row = await self._one(_WITH_USER, digest=digest, now=now)
         return (from_row(Session, row, "session_"), from_row(User, row, "user_")) if row else None
 
     async def list_by_user(self, user_id: UserId, now: datetime) -> list[Session]:
-        return [from_row(Session, row) for row in await self._all(_OF, user_id=user_id, now=now)]
+        return [from_row(Session, row) for row in await self._all(_BY_USER, user_id=user_id, now=now)]
 
     async def delete(self, digest: str) -> None:
         await self._run(sa.delete(sessions).where(equals_param(sessions.c.digest)), digest=digest)
 
     async def delete_by_user(self, user_id: UserId, *, except_digest: str = "") -> int:
-        ours = sa.and_(sessions.c.user_id == user_id, sessions.c.digest != except_digest)
-        return await self._run(sa.delete(sessions).where(ours))
+        own_sessions = sa.and_(sessions.c.user_id == user_id, sessions.c.digest != except_digest)
+        return await self._run(sa.delete(sessions).where(own_sessions))
 
     async def delete_expired(self, now: datetime) -> int:
         return await self._run(sa.delete(sessions).where(sessions.c.expires_at <= now))
@@ -64,11 +64,11 @@ class Links(Queries):
         return from_row(OneTimeLink, row) if row else None
 
     async def consume(self, digest: str) -> int:
-        """How many there were: of two who follow it at once, one gets 1."""
+        """Returns the number of deleted rows: if two requests use a link at once, only one gets 1."""
         return await self._run(sa.delete(links).where(equals_param(links.c.digest)), digest=digest)
 
     async def delete_by_user(self, user_id: UserId) -> None:
-        """All links of a person: their password was changed."""
+        """Deletes all links of a user, whose password was changed."""
         await self._run(sa.delete(links).where(links.c.user_id == user_id))
 
     async def delete_by_purpose(self, user_id: UserId, purpose: LinkPurpose) -> None:

@@ -1,4 +1,4 @@
-"""Named queries on schedules of snapshots."""
+"""Named queries on snapshot schedules."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -31,10 +31,10 @@ _DUE = (
 class SnapshotSchedules(Queries):
     async def get(self, branch_id: BranchId) -> SnapshotSchedule | None:
         row = await self._one(_ONE, branch_id=branch_id)
-        return _rebuilt(row) if row else None
+        return _to_schedule(row) if row else None
 
     async def replace(self, schedule: SnapshotSchedule) -> None:
-        """In the place of the one that the branch has."""
+        """Replaces the schedule of the branch."""
         await self.remove(schedule.branch_id)
         columns = {**to_columns(schedule), "items": snapshot_schedule.encode_items(schedule.items)}
         await self._insert(snapshot_schedules, columns)
@@ -43,11 +43,11 @@ class SnapshotSchedules(Queries):
         await self._run(sa.delete(snapshot_schedules).where(snapshot_schedules.c.branch_id == branch_id))
 
     async def list_due(self, now: datetime, limit: int) -> list[SnapshotSchedule]:
-        """Those with a moment that has come, of branches and projects that live."""
-        return [_rebuilt(row) for row in await self._all(_DUE, now=now, row_limit=limit)]
+        """Returns due schedules of branches and projects that are not deleted."""
+        return [_to_schedule(row) for row in await self._all(_DUE, now=now, row_limit=limit)]
 
 
-def _rebuilt(row: Mapping[str, Any]) -> SnapshotSchedule:
+def _to_schedule(row: Mapping[str, Any]) -> SnapshotSchedule:
     return SnapshotSchedule(
         branch_id=BranchId(row["branch_id"]),
         project_id=ProjectId(row["project_id"]),

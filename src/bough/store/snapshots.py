@@ -1,4 +1,4 @@
-"""Named queries on snapshots. One that was deleted is found by nobody but those who remove its data."""
+"""Named queries on snapshots. Only the code that removes their data finds deleted snapshots."""
 
 from datetime import datetime
 
@@ -35,14 +35,14 @@ _EXPIRED = (
 
 class Snapshots(Queries):
     async def add(self, snapshot: Snapshot) -> None:
-        """Its volume has a row already."""
+        """The row of the volume must exist."""
         await self._insert(snapshots, to_columns(snapshot))
 
     async def save(self, snapshot: Snapshot) -> None:
         await self._save(snapshots, to_columns(snapshot))
 
     async def get(self, project_id: ProjectId, snapshot_id: SnapshotId) -> Snapshot | None:
-        """Also one that is being removed."""
+        """Includes snapshots that are being deleted."""
         row = await self._one(_ONE, id=snapshot_id, project_id=project_id)
         return from_row(Snapshot, row) if row else None
 
@@ -53,11 +53,11 @@ class Snapshots(Queries):
         return from_row(Snapshot, row) if row else None
 
     async def list_in_project(self, project_id: ProjectId) -> list[Snapshot]:
-        """The newest first."""
+        """Returns the newest first."""
         return [from_row(Snapshot, row) for row in await self._all(_OF_PROJECT, project_id=project_id)]
 
     async def list_with_deleted(self, project_id: ProjectId) -> list[Snapshot]:
-        """Those that are being removed, too."""
+        """Includes snapshots that are being deleted."""
         rows = await self._all(sa.select(snapshots).where(snapshots.c.project_id == project_id))
         return [from_row(Snapshot, row) for row in rows]
 
@@ -68,10 +68,10 @@ class Snapshots(Queries):
         return int(await self._value(_COUNT, project_id=project_id))
 
     async def list_expired(self, now: datetime, limit: int) -> list[Snapshot]:
-        """Those whose time is over, of projects that live."""
+        """Returns expired snapshots of projects that are not deleted."""
         return [from_row(Snapshot, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
 
     async def delete(self, snapshot: Snapshot) -> None:
-        """Its row, and that of its volume, whose data is gone."""
+        """Deletes the rows of the snapshot and of its volume."""
         await self._run(sa.delete(snapshots).where(snapshots.c.id == snapshot.id))
         await self._run(sa.delete(volumes).where(volumes.c.id == snapshot.volume_id))

@@ -1,9 +1,8 @@
-"""The store on one machine: SQLite, one connection to read by, one to write by, and one for slow reads.
+"""The SQLite store for one machine: one connection for reads, one for writes, one for slow reads.
 
-Statements run where they are asked for, on the event loop: most take tens of microseconds, and to
-hand one to a thread and back takes ten times as long. What may wait for the disk or for a lock
-(to begin, commit and roll back) runs in a thread of its own, one thing after the other; and so does,
-in another, what may have to look at many rows, as a search does.
+Statements run on the event loop: most take tens of microseconds, and passing one to a thread and back takes ten
+times as long. Operations that may wait for the disk or for a lock (begin, commit, rollback) run one after another in
+a thread. Queries that may scan many rows, such as searches, run in a second thread.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from bough.store.queries import Values
 from bough.store.store import Rows
 
 _PRAGMAS = ("journal_mode=wal", "foreign_keys=on", "busy_timeout=10000")
-_SOON = 0.2  # seconds until what was committed without waiting is sent to the disk
+_SYNC_DELAY = 0.2  # seconds until commits that are not durable are synced to disk
 
 logger = log.get_logger(component="store")
 
@@ -38,11 +37,11 @@ class SqliteStore:
         self.path = path
         self._reader = _connections(path)
         self._writer = _connections(path)
-        self._writing = asyncio.Lock()
-        self._waiting = ThreadPoolExecutor(1, "store")
+        self._write_lock = asyncio.Lock()
+        self._write_thread = ThreadPoolExecutor(1, "store")
         self._searcher = _connections(path)
-        self._searching = ThreadPoolExecutor(1, "store-slow")
-        self._settles = False
+        self._search_thread = ThreadPoolExecutor(1, "store-slow")
+        self._sync_scheduled = False
 
     async def open(self) -> None:
         self.path.touch(mode=0o600)
@@ -52,27 +51,27 @@ class SqliteStore:
     async def close(self) -> None:
         await self._run_in_thread(self._reader.dispose)
         await self._run_in_thread(self._writer.dispose)
-        await asyncio.get_running_loop().run_in_executor(self._searching, self._searcher.dispose)
-        self._waiting.shutdown()
-        self._searching.shutdown()
+        await asyncio.get_running_loop().run_in_executor(self._search_thread, self._searcher.dispose)
+        self._write_thread.shutdown()
+        self._search_thread.shutdown()
 
     @asynccontextmanager
     async def read(self, *, slow: bool = False) -> AsyncIterator[Rows]:
         with translate_driver_errors():
             if slow:
-                yield Rows(_ThreadedConnection(self._searcher, self._searching))
+                yield Rows(_ThreadedConnection(self._searcher, self._search_thread))
                 return
             with self._reader.connect() as connection:
                 yield Rows(_InlineConnection(connection))
 
     @asynccontextmanager
     async def try_leader_lock(self, lock_name: str = "tasks") -> AsyncIterator[bool]:
-        yield True  # one machine, one control
+        yield True  # only one control process uses a SQLite store
 
     @asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[Rows]:
         with translate_driver_errors(sqlite3.OperationalError):
-            async with self._writing:
+            async with self._write_lock:
                 with self._writer.connect() as connection:
                     driver = _driver(connection)
                     try:
@@ -80,36 +79,36 @@ class SqliteStore:
                         yield Rows(_InlineConnection(connection))
                         await self._run_in_thread(driver.commit)
                     except BaseException:
-                        # Behind what may still run there when we were cancelled, and before whoever begins next.
-                        self._waiting.submit(driver.rollback)
+                        # Runs after the work that was in progress when cancelled, and before the next transaction.
+                        self._write_thread.submit(driver.rollback)
                         raise
             if not durable:
-                self._settle_soon()
+                self._schedule_sync()
 
     async def _run_in_thread(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._waiting, work)
+        await asyncio.get_running_loop().run_in_executor(self._write_thread, work)
 
     def _upgrade(self) -> None:
         with self._writer.connect() as connection:
-            _begin(_driver(connection), lasting=True)
+            _begin(_driver(connection), durable=True)
             try:
                 schema.upgrade(connection, backup=self.path)
             finally:
                 _driver(connection).rollback()
 
-    def _settle_soon(self) -> None:
-        """Later, so that whoever is in a hurry does not share the disk with it; once for all until then."""
-        if not self._settles:
-            self._settles = True
-            asyncio.get_running_loop().call_later(_SOON, self._settle)
+    def _schedule_sync(self) -> None:
+        """Schedules one sync for all commits until then, later so that it does not delay durable commits."""
+        if not self._sync_scheduled:
+            self._sync_scheduled = True
+            asyncio.get_running_loop().call_later(_SYNC_DELAY, self._sync_now)
 
-    def _settle(self) -> None:
-        self._settles = False  # a commit from here on arranges its own
+    def _sync_now(self) -> None:
+        self._sync_scheduled = False  # a later commit schedules its own sync
         asyncio.get_running_loop().run_in_executor(None, _sync, self.path.with_name(f"{self.path.name}-wal"))
 
 
 class _InlineConnection:
-    """A connection whose statements run at once; others have their turn between two of them."""
+    """Runs each statement at once on the event loop; other tasks can run between two statements."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -120,7 +119,7 @@ class _InlineConnection:
 
 
 class _ThreadedConnection:
-    """A connection whose statements run in a thread, to their last row."""
+    """Runs each statement in a thread and fetches all of its rows there."""
 
     def __init__(self, engine: sa.Engine, thread: ThreadPoolExecutor) -> None:
         self._engine = engine
@@ -132,11 +131,11 @@ class _ThreadedConnection:
                 return connection.execute(statement, values).freeze()()
 
         result = await asyncio.get_running_loop().run_in_executor(self._thread, run)
-        return cast(sa.CursorResult[Any], result)  # it is read from, never asked what it changed
+        return cast(sa.CursorResult[Any], result)  # callers read rows from it and never ask for the row count
 
 
 def _connections(path: Path) -> sa.Engine:
-    """One connection for everybody, in no transaction of SQLAlchemy's: we begin and end our own."""
+    """One shared connection in autocommit mode: the store begins and ends its own transactions."""
     engine = sa.create_engine(
         f"sqlite:///{path}",
         connect_args={"check_same_thread": False},
@@ -158,9 +157,9 @@ def _driver(connection: sa.Connection) -> sqlite3.Connection:
     return cast(sqlite3.Connection, connection.connection.driver_connection)
 
 
-def _begin(driver: sqlite3.Connection, lasting: bool) -> None:
-    # In WAL mode `normal` leaves out the sync of a commit and nothing else; inside a transaction it cannot be changed.
-    driver.execute(f"pragma synchronous={'full' if lasting else 'normal'}")
+def _begin(driver: sqlite3.Connection, durable: bool) -> None:
+    # In WAL mode `normal` only omits the sync at commit. The pragma has no effect inside a transaction.
+    driver.execute(f"pragma synchronous={'full' if durable else 'normal'}")
     driver.execute("begin immediate")
 
 

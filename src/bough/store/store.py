@@ -1,4 +1,4 @@
-"""The store: two ways in, `read()` and `transaction()`, and the named queries behind both."""
+"""The store interface: `read()` and `transaction()` give access to the named queries of every resource."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -35,7 +35,7 @@ from bough.store.volume_uses import VolumeUses
 
 
 class Rows:
-    """Every resource's queries over one connection."""
+    """The named queries of all resources on one connection."""
 
     def __init__(self, connection: Connection) -> None:
         self.users = Users(connection)
@@ -71,29 +71,30 @@ class Rows:
 
 
 class Store(Protocol):
-    """What a back end must offer."""
+    """The interface that each back end implements."""
 
     name: str
-    is_shared: bool  # whether several controls may work on it at once
+    is_shared: bool  # whether several control processes may use it at the same time
 
     async def open(self) -> None:
-        """Connect and bring the schema up to date; a store newer than the program is refused."""
+        """Connects and migrates the schema. Raises an error if the schema is newer than the program."""
 
     async def close(self) -> None: ...
 
     def read(self, *, slow: bool = False) -> AbstractAsyncContextManager[Rows]:
-        """Rows as they are committed now. Never waits for a writer.
+        """Reads committed rows without waiting for a writer.
 
-        With `slow` for what may take long: others are asked meanwhile.
+        Pass `slow=True` for queries that may take long, so that they do not block other queries.
         """
 
     def try_leader_lock(self, lock_name: str = "tasks") -> AbstractAsyncContextManager[bool]:
-        """True for one process at a time and thing to lead, however many share the store."""
+        """Yields True in at most one process at a time for each lock name, however many processes share the store."""
 
     def transaction(self, *, durable: bool = True) -> AbstractAsyncContextManager[Rows]:
-        """All or nothing. Commits at the end of the block, rolls back when it raises.
+        """Runs the block in one transaction: commits at its end, rolls back if it raises.
 
-        A lasting one is on disk when the block ends, and with it everything committed before. Another
-        is seen at once but may reach the disk a moment later: a power cut undoes the last of them, never
-        one from the middle. So it is for records of work that may be repeated, never for an answer given.
+        A durable transaction is on disk when the block ends, and so is everything committed before it. A transaction
+        that is not durable is visible at once but reaches the disk a moment later: a power failure can lose the latest
+        ones, never one from the middle. Use it for records of repeatable work, never for a change that a client is
+        told about.
         """

@@ -1,4 +1,4 @@
-"""Named queries on offers to take over a project. One that was accepted, or whose project left, is gone."""
+"""Named queries on project transfer requests. A request is deleted when it is accepted or its project moves."""
 
 from collections.abc import Collection
 from datetime import datetime

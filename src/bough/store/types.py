@@ -1,4 +1,4 @@
-"""Column types that look the same from both databases."""
+"""Column types that behave the same in SQLite and PostgreSQL."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,11 +11,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 Json = sa.JSON().with_variant(JSONB(), "postgresql")
-BigIntegerKey = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite counts only `INTEGER` keys up by itself
+BigIntegerKey = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers only `INTEGER` keys by itself
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A moment in UTC: `timestamptz` on PostgreSQL, microseconds since 1970 on SQLite."""
+    """A timestamp in UTC: `timestamptz` in PostgreSQL, microseconds since 1970 in SQLite."""
 
     impl = sa.BigInteger
     cache_ok = True
@@ -37,7 +37,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class SpaceSeparated(TypeDecorator[tuple[str, ...]]):
-    """A short tuple of words without spaces."""
+    """A short tuple of words without spaces, stored as one text."""
 
     impl = sa.Text
     cache_ok = True

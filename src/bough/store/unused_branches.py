@@ -1,4 +1,4 @@
-"""Named queries on branches that nobody uses."""
+"""Named queries on branches that have not been used for a while."""
 
 from datetime import datetime
 
@@ -33,7 +33,7 @@ _DUE = (
         branches.c.state_changed_at <= _used_since,
         sa.func.coalesce(branches.c.last_reset_at, branches.c.created_at) <= _used_since,
         ~sa.exists().where(_child.c.parent_id == branches.c.id, *_unarchived),
-        ~sa.exists().where(snapshot_schedules.c.branch_id == branches.c.id),  # it would come back for every snapshot
+        ~sa.exists().where(snapshot_schedules.c.branch_id == branches.c.id),  # each snapshot would unarchive it
         ~sa.exists().where(
             endpoints.c.branch_id == branches.c.id, sa.or_(_IS_UP, *(use > _used_since for use in _USES))
         ),
@@ -47,7 +47,7 @@ class UnusedBranches(Queries):
     async def list_due_for_archiving(
         self, *, created_before: datetime, used_since: datetime, limit: int
     ) -> list[Branch]:
-        """Those that are to be archived, as `domain/archiving.py` has it: the longest unchanged first."""
+        """Returns the branches to archive by the rules of `domain/archiving.py`, the longest unchanged first."""
         rows = await self._all(_DUE, created_before=created_before, used_since=used_since, row_limit=limit)
         return [from_row(Branch, row) for row in rows]
 

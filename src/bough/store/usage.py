@@ -1,4 +1,4 @@
-"""Named queries on what endpoints used, and on the gateway workers that tell it."""
+"""Named queries on the usage of endpoints and on the gateway workers that report it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,28 +19,28 @@ _ONE = sa.select(usage).where(_own)
 _COUNTED_AT = sa.select(usage.c.counted_at).where(_own)
 
 
-def _more(name: str) -> sa.ColumnElement[float]:
+def _increased(name: str) -> sa.ColumnElement[float]:
     return usage.c[name] + sa.bindparam(f"more_{name}", type_=usage.c[name].type)
 
 
 _TRAFFIC_COLUMNS = ("bytes_in", "bytes_out", "connections_opened")
-_ADD_TRAFFIC = sa.update(usage).where(_own).values({name: _more(name) for name in _TRAFFIC_COLUMNS})
+_ADD_TRAFFIC = sa.update(usage).where(_own).values({name: _increased(name) for name in _TRAFFIC_COLUMNS})
 _ADD_TIME = (
     sa.update(usage)
     .where(_own)
     .values(
-        active_seconds=_more("active_seconds"),
-        compute_seconds=_more("compute_seconds"),
+        active_seconds=_increased("active_seconds"),
+        compute_seconds=_increased("compute_seconds"),
         counted_at=sa.bindparam("until", type_=usage.c.counted_at.type),
     )
 )
 _run = sa.bindparam("run", type_=usage.c.cpu_run.type)
-_taken = sa.bindparam("taken", type_=usage.c.cpu_run_seconds.type)
-_known = sa.case((usage.c.cpu_run == _run, usage.c.cpu_run_seconds), else_=0.0)  # of this run
+_cpu_seconds = sa.bindparam("run_cpu_seconds", type_=usage.c.cpu_run_seconds.type)
+_counted_cpu = sa.case((usage.c.cpu_run == _run, usage.c.cpu_run_seconds), else_=0.0)  # of this run
 _ADD_CPU = (
     sa.update(usage)
-    .where(_own, _known <= _taken)
-    .values(cpu_seconds=usage.c.cpu_seconds + _taken - _known, cpu_run=_run, cpu_run_seconds=_taken)
+    .where(_own, _counted_cpu <= _cpu_seconds)
+    .values(cpu_seconds=usage.c.cpu_seconds + _cpu_seconds - _counted_cpu, cpu_run=_run, cpu_run_seconds=_cpu_seconds)
 )
 _RUNNING = (
     sa.select(usage.c.endpoint_id, usage.c.counted_at, endpoints.c.max_cu)
@@ -48,13 +48,13 @@ _RUNNING = (
     .where(usage.c.counted_at.is_not(None))
     .order_by(usage.c.endpoint_id)
 )
-_LAST = sa.select(gateway_workers.c.sequence).where(equals_param(gateway_workers.c.id)).with_for_update()
-_SEEN = sa.update(gateway_workers).where(equals_param(gateway_workers.c.id, "worker"))
+_LAST_SEQUENCE = sa.select(gateway_workers.c.sequence).where(equals_param(gateway_workers.c.id)).with_for_update()
+_UPDATE_SEQUENCE = sa.update(gateway_workers).where(equals_param(gateway_workers.c.id, "worker"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeteredCompute:
-    """A compute whose time is being counted."""
+    """A compute whose running time is being metered."""
 
     endpoint_id: EndpointId
     counted_at: datetime
@@ -67,7 +67,7 @@ class Usages(Queries):
         return from_row(EndpointUsage, row) if row else None
 
     async def add_traffic(self, traffic: EndpointTraffic) -> None:
-        """An endpoint that is gone meanwhile has nothing to add to."""
+        """Does nothing if the endpoint has been deleted."""
         await self._run(
             _ADD_TRAFFIC,
             own_id=traffic.endpoint_id,
@@ -77,18 +77,18 @@ class Usages(Queries):
         )
 
     async def add_cpu(self, endpoint_id: EndpointId, run_started_at: datetime, seconds: float) -> bool:
-        """What is new since the last measure of this run; False when more of it was measured before."""
-        return await self._run(_ADD_CPU, own_id=endpoint_id, run=run_started_at, taken=seconds) == 1
+        """Adds what is new since the last sample of this run. Returns False if an earlier sample was higher."""
+        return await self._run(_ADD_CPU, own_id=endpoint_id, run=run_started_at, run_cpu_seconds=seconds) == 1
 
     async def list_metered(self) -> list[MeteredCompute]:
         return [from_row(MeteredCompute, row) for row in await self._all(_RUNNING)]
 
     async def start_metering(self, endpoint_id: EndpointId, now: datetime) -> None:
-        """Its compute runs from now on."""
+        """Starts to meter the running time of the endpoint's compute."""
         await self._add_time(endpoint_id, 0.0, 0.0, now)
 
     async def stop_metering(self, endpoint: Endpoint, now: datetime, cu: float | None = None) -> None:
-        """Its compute ran until now, if its time was counted; its size was `cu`, or as large as it may be."""
+        """Adds the time until now if it was metered. `cu` is the compute's size, by default the maximum size."""
         since = await self._value(_COUNTED_AT, own_id=endpoint.id)
         if since is not None:
             await self._add_time(endpoint.id, _seconds(since, now), cu or endpoint.max_cu, None)
@@ -101,9 +101,9 @@ class Usages(Queries):
         running: Collection[EndpointId],
         sizes: Mapping[EndpointId, float],
     ) -> None:
-        """The time since each was counted last, for those that run; what comes from now on is counted next."""
+        """Adds the time since the last count for computes in `running`, and sets the start of the next count to now."""
         times = [
-            _more_time(
+            _time_params(
                 each.endpoint_id,
                 _seconds(each.counted_at, now) if each.endpoint_id in running else 0.0,
                 sizes.get(each.endpoint_id) or each.max_cu,
@@ -114,10 +114,10 @@ class Usages(Queries):
         await self._run_many(_ADD_TIME, times)
 
     async def _add_time(self, endpoint_id: EndpointId, seconds: float, cu: float, until: datetime | None) -> None:
-        await self._run(_ADD_TIME, **_more_time(endpoint_id, seconds, cu, until))
+        await self._run(_ADD_TIME, **_time_params(endpoint_id, seconds, cu, until))
 
 
-def _more_time(endpoint_id: EndpointId, seconds: float, cu: float, until: datetime | None) -> dict[str, Any]:
+def _time_params(endpoint_id: EndpointId, seconds: float, cu: float, until: datetime | None) -> dict[str, Any]:
     return {
         "own_id": endpoint_id,
         "more_active_seconds": seconds,
@@ -127,20 +127,20 @@ def _more_time(endpoint_id: EndpointId, seconds: float, cu: float, until: dateti
 
 
 def _seconds(since: datetime, now: datetime) -> float:
-    """None when the clock was set back."""
+    """Returns 0 if the clock was set back."""
     return max(0.0, (now - since).total_seconds())
 
 
 class GatewayWorkers(Queries):
     async def record_report(self, worker: str, sequence: int, now: datetime) -> bool:
-        """Whether this report was never counted; from now on it is."""
-        last = await self._value(_LAST, id=worker)
+        """Stores the sequence number of a report. Returns False if the report has been counted before."""
+        last = await self._value(_LAST_SEQUENCE, id=worker)
         if last is None:
             await self._insert(gateway_workers, {"id": worker, "sequence": sequence, "seen_at": now})
             return True
         if sequence <= last:
             return False
-        await self._run(_SEEN, worker=worker, sequence=sequence, seen_at=now)
+        await self._run(_UPDATE_SEQUENCE, worker=worker, sequence=sequence, seen_at=now)
         return True
 
     async def delete_before(self, moment: datetime) -> int:

@@ -1,4 +1,4 @@
-"""Whose each volume is, by name: for an overview, not for a request."""
+"""Named queries on what each volume is used for. Meant for an overview, too slow for a request."""
 
 from dataclasses import dataclass
 
@@ -11,15 +11,15 @@ from bough.store.tables import branches, endpoints, projects, snapshots
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeUse:
-    """Which branch of which project a volume holds."""
+    """The branch and project that a volume belongs to."""
 
     volume_id: VolumeId
     branch_id: BranchId
     branch_name: str
     project_id: ProjectId
     project_name: str
-    replica_id: EndpointId | None  # the read replica that it is a copy for
-    snapshot_name: str | None = None  # of the snapshot that it is
+    replica_id: EndpointId | None  # the read replica that uses the volume
+    snapshot_name: str | None = None  # the snapshot that uses the volume
 
 
 _USE = (
@@ -44,7 +44,7 @@ _SNAPSHOT_USES = (
         sa.null().label("replica_id"),
         snapshots.c.name.label("snapshot_name"),
         snapshots.c.branch_id,
-        sa.func.coalesce(branches.c.name, snapshots.c.branch_id).label("branch_name"),  # it may be gone
+        sa.func.coalesce(branches.c.name, snapshots.c.branch_id).label("branch_name"),  # the branch may be deleted
         snapshots.c.project_id,
         projects.c.name.label("project_name"),
     )
@@ -56,6 +56,6 @@ _SNAPSHOT_USES = (
 
 class VolumeUses(Queries):
     async def list_all(self) -> list[VolumeUse]:
-        """Of branches that are not purged, of replicas and of snapshots."""
+        """Returns the volumes of branches that are not purged, of read replicas and of snapshots."""
         queries = (_OWN_USES, _REPLICA_USES, _SNAPSHOT_USES)
         return [VolumeUse(**row) for query in queries for row in await self._all(query)]

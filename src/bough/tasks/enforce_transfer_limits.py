@@ -69,8 +69,12 @@ class EnforceTransferLimits:
     async def _count(self, usage: TransferUsage) -> None:
         project_id = usage.project_id
         month = None if is_unclaimed(usage) else allowance.start_of_month(clock.now())
-        period = allowance.current_transfer_period(usage.period, project_id, usage.created_at, usage.moved, month)
-        period = allowance.update_transfer_period(period, usage.moved, self._allowances.plan_for(usage).transfer_bytes)
+        period = allowance.current_transfer_period(
+            usage.period, project_id, usage.created_at, usage.transferred_bytes, month
+        )
+        period = allowance.update_transfer_period(
+            period, usage.transferred_bytes, self._allowances.plan_for(usage).transfer_bytes
+        )
         if period == usage.period:
             return
         async with self._store.transaction(durable=False) as rows:

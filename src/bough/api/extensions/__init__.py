@@ -1,1 +1,1 @@
-"""Routes under /api/v2/bough/ that the published API does not have."""
+"""Routes under /api/v2/bough/, which extend the published API."""

@@ -1,4 +1,4 @@
-"""The audit, for whoever may read it: that of an organization, of a project, or what the caller did."""
+"""The audit log of an organization, of a project, or of the caller."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +12,8 @@ from pydantic import AfterValidator
 from bough.access import lookup
 from bough.access.principal import Principal
 from bough.api.dependencies import PrincipalDep, ServicesDep
-from bough.api.schemas import INT64_MAX, IdText, Pagination, Text, View, to_response
+from bough.api.paging import UNKNOWN_CURSOR, Pagination
+from bough.api.schemas import INT64_MAX, IdText, Text, View, to_response
 from bough.api.v2.branch_bodies import Timestamp
 from bough.domain.api_key import KeyKind
 from bough.domain.audit import ActorKind, AuditEntry
@@ -48,18 +49,18 @@ class AuditLineView(View):
     details: Mapping[str, Any]
 
     @classmethod
-    def of(cls, line: AuditEntry) -> "AuditLineView":
+    def of(cls, entry: AuditEntry) -> "AuditLineView":
         return cls(
-            id=line.id,
-            at=line.at,
-            actor=ActorView(kind=line.actor_kind, name=line.actor_name, user_id=line.user_id, key_id=line.key_id),
-            address=line.address,
-            request_id=line.request_id,
-            action=line.action,
-            org_id=line.org_id,
-            project_id=line.project_id,
-            thing=line.thing,
-            details=line.details,
+            id=entry.id,
+            at=entry.at,
+            actor=ActorView(kind=entry.actor_kind, name=entry.actor_name, user_id=entry.user_id, key_id=entry.key_id),
+            address=entry.address,
+            request_id=entry.request_id,
+            action=entry.action,
+            org_id=entry.org_id,
+            project_id=entry.project_id,
+            thing=entry.thing,
+            details=entry.details,
         )
 
 
@@ -68,11 +69,11 @@ class AuditResponse(View):
     pagination: Pagination | None
 
 
-def _in_utc(moment: datetime) -> datetime:
+def _in_utc(timestamp: datetime) -> datetime:
     try:
-        return moment.astimezone(UTC)
+        return timestamp.astimezone(UTC)
     except OverflowError:
-        raise ValueError("no calendar has this moment") from None
+        raise ValueError("the timestamp is out of range") from None
 
 
 UtcTimestamp = Annotated[Timestamp, AfterValidator(_in_utc)]
@@ -104,41 +105,45 @@ async def list_audit(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = DEFAULT_PAGE_SIZE,
     cursor: Annotated[Text | None, Query()] = None,
 ) -> Response:
-    """Who did what, the newest first: in an organization, to a project, or the caller's own doings."""
+    """List audit entries, newest first: of an organization, of a project, or of the caller."""
     before = _decode_cursor(cursor)
     async with services.store.read() as rows:
         allowed = await _restrict(rows, caller, query)
-        found = await rows.audit.page(allowed, limit + 1, before) if allowed else []
-    further = Pagination(cursor=str(found[limit - 1].id)) if len(found) > limit else None
-    return to_response(AuditResponse(audit=[AuditLineView.of(line) for line in found[:limit]], pagination=further))
+        entries = await rows.audit.page(allowed, limit + 1, before) if allowed else []
+    pagination = Pagination(cursor=str(entries[limit - 1].id)) if len(entries) > limit else None
+    return to_response(
+        AuditResponse(audit=[AuditLineView.of(entry) for entry in entries[:limit]], pagination=pagination)
+    )
 
 
-async def _restrict(rows: Rows, caller: Principal, asked: AuditQuery) -> AuditQuery | None:
-    """The question, as far as this caller may have it answered; None: nothing of it is theirs to see."""
+async def _restrict(rows: Rows, caller: Principal, query: AuditQuery) -> AuditQuery | None:
+    """Restricts the query to the entries that the caller can see. Returns None if there are none."""
     if caller.is_operator:
-        return asked
-    if asked.org_id is not None:
-        caller.organization(asked.org_id, right=OrgRight.AUDIT)
-        return asked
-    if asked.project_id is not None:
-        project = await lookup.project(rows, caller, asked.project_id, right=Right.SHARE)
-        return replace(asked, org_id=project.org_id)  # what was done before it came belongs to whom it left
-    return _restrict_to_caller(caller, asked)
+        return query
+    if query.org_id is not None:
+        caller.organization(query.org_id, right=OrgRight.AUDIT)
+        return query
+    if query.project_id is not None:
+        project = await lookup.project(rows, caller, query.project_id, right=Right.SHARE)
+        return replace(query, org_id=project.org_id)  # earlier entries belong to the former organization
+    return _restrict_to_caller(caller, query)
 
 
-def _restrict_to_caller(caller: Principal, asked: AuditQuery) -> AuditQuery | None:
+def _restrict_to_caller(caller: Principal, query: AuditQuery) -> AuditQuery | None:
     if caller.kind is KeyKind.PROJECT:
-        raise Denied("A key of one project may not read the audit. Use a personal API key, or one of the organization.")
+        raise Denied(
+            "A project-scoped key cannot read the audit log. Use a personal API key or a key of the organization."
+        )
     if caller.kind is KeyKind.ORGANIZATION:
-        return replace(asked, org_id=caller.default_organization().id)
-    if asked.user_id not in (None, caller.user_id):
+        return replace(query, org_id=caller.default_organization().id)
+    if query.user_id not in (None, caller.user_id):
         return None
-    return replace(asked, user_id=caller.user_id, in_person=True)
+    return replace(query, user_id=caller.user_id, in_person=True)
 
 
 def _decode_cursor(cursor: str | None) -> int | None:
     if not cursor:
         return None
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 19 or int(cursor) > INT64_MAX:
-        raise Invalid("The cursor is not one that this API gave. Start again without a cursor.")
+        raise Invalid(UNKNOWN_CURSOR)
     return int(cursor)

@@ -1,4 +1,4 @@
-"""Invitations as those who are invited meet them: see one's own, accept one; and taking one back."""
+"""Invitations: list one's own, accept, revoke."""
 
 from datetime import datetime
 from typing import Annotated
@@ -22,15 +22,15 @@ InvitationIdPath = Annotated[UUID, Path(alias="invitation_id")]
 
 
 class OwnInvitation(InvitationView):
-    """An invitation to the caller, with what they need to know about it."""
+    """An invitation to the caller."""
 
     org_name: str
     expires_at: datetime
 
     @classmethod
     def for_caller(cls, invitation: Invitation, organization: Organization) -> "OwnInvitation":
-        shown = InvitationView.of(invitation).model_dump()
-        return cls(**shown, org_name=organization.name, expires_at=invitation.expires_at)
+        fields = InvitationView.of(invitation).model_dump()
+        return cls(**fields, org_name=organization.name, expires_at=invitation.expires_at)
 
 
 class OwnInvitations(View):
@@ -39,19 +39,19 @@ class OwnInvitations(View):
 
 @router.get("/bough/invitations", response_model=OwnInvitations)
 async def list_invitations(caller: PrincipalDep, services: ServicesDep) -> Response:
-    """Invitations to the caller's e-mail address, the oldest first."""
+    """List the invitations to the caller's e-mail address, oldest first."""
     caller.require_personal_key()
     async with services.store.read() as rows:
-        found = await rows.invitations.list_by_email(caller.name, clock.now())
-        named = await rows.organizations.get_many({each.org_id for each in found})
+        invitations = await rows.invitations.list_by_email(caller.name, clock.now())
+        organizations = await rows.organizations.get_many({each.org_id for each in invitations})
     return to_response(
-        OwnInvitations(invitations=[OwnInvitation.for_caller(each, named[each.org_id]) for each in found])
+        OwnInvitations(invitations=[OwnInvitation.for_caller(each, organizations[each.org_id]) for each in invitations])
     )
 
 
 @router.post("/bough/invitations/{invitation_id}/accept", response_model=MemberView)
 async def accept_invitation(invitation_id: InvitationIdPath, context: ContextDep) -> Response:
-    """Become a member of the organization that invites; an invitation works once."""
+    """Accept an invitation and become a member of the organization. An invitation works once."""
     return to_response(MemberView.of(await control_invitations.accept_invitation(context, InvitationId(invitation_id))))
 
 
@@ -59,7 +59,7 @@ async def accept_invitation(invitation_id: InvitationIdPath, context: ContextDep
 async def revoke_organization_invitation(
     organization: ManageableOrganization, invitation_id: InvitationIdPath, context: ContextDep
 ) -> Response:
-    """Take an invitation back: its link stops working at once."""
+    """Revoke an invitation. Its link stops working immediately."""
     return to_response(
         InvitationView.of(
             await control_invitations.revoke_invitation(context, organization, InvitationId(invitation_id))

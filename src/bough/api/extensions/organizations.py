@@ -1,4 +1,4 @@
-"""Organizations for teams: make one, rename it."""
+"""Organizations for teams: create, rename."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ class OrganizationBody(Body):
 
 @router.post("/bough/organizations", response_model=OrganizationView, status_code=201)
 async def create_organization(body: OrganizationBody, context: ContextDep) -> Response:
-    """An organization on the caller's plan, with the caller as its first admin."""
+    """Create an organization on the caller's plan, with the caller as its first admin."""
     return to_response(OrganizationView.of(await organizations.create_organization(context, body.name)), 201)
 
 

@@ -1,4 +1,4 @@
-"""Accounts, for the operator: list them, make one, give somebody a way back in."""
+"""Accounts, for the operator: list, create, reset."""
 
 from datetime import datetime
 from typing import Annotated
@@ -58,7 +58,7 @@ class UserReset(View):
 
 async def _require_operator(caller: PrincipalDep) -> Principal:
     if not caller.is_operator:
-        raise Denied("Only the operator may see and make accounts. Use the key in keys/operator of the home.")
+        raise Denied("Only the operator can list and create accounts. Use the key in keys/operator of the home.")
     return caller
 
 
@@ -67,21 +67,23 @@ OperatorDep = Annotated[Principal, Depends(_require_operator)]
 
 @router.get("/bough/users", response_model=UsersResponse)
 async def list_users(_operator: OperatorDep, services: ServicesDep) -> Response:
-    """Everybody with an account, in the order in which they came."""
+    """List all accounts, oldest first."""
     async with services.store.read() as rows:
-        found = await rows.users.list_all()
-    return to_response(UsersResponse(users=[UserView.of(user) for user in found]))
+        users = await rows.users.list_all()
+    return to_response(UsersResponse(users=[UserView.of(user) for user in users]))
 
 
 @router.post("/bough/users", response_model=UserCreated, status_code=201)
 async def create_user(_operator: OperatorDep, body: UserCreate, context: ContextDep) -> Response:
-    """An account with its personal organization, and a link that sets its password, once."""
+    """Create an account with a personal organization. The response contains a one-time link to set the password."""
     user, link = await create_account(context, body.email, body.name)
     return to_response(UserCreated(user=UserView.of(user), link=link), 201)
 
 
 @router.post("/bough/users/{user_id}/reset", response_model=UserReset)
 async def reset_user(_operator: OperatorDep, user_id: UUID, context: ContextDep) -> Response:
-    """End the password, the sessions and the links of an account; the link of the answer sets a new password, once."""
+    """Remove the password, sessions and links of an account. The response contains a one-time link to set a new
+    password.
+    """
     _user, link = await reset_account_password(context, UserId(user_id))
     return to_response(UserReset(link=link))

@@ -1,1 +1,1 @@
-"""The management API, one resource a file: bodies, views, handlers."""
+"""The management API: one module per resource with its request bodies, responses and handlers."""

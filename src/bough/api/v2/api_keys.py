@@ -1,4 +1,4 @@
-"""Personal API keys: create, list, revoke. The token is in the answer that made it and nowhere else."""
+"""Personal API keys: create, list, revoke. Only the response to the creation contains the token."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -49,8 +49,8 @@ class ApiKeyView(View):
     last_used_from_addr: str
 
     @classmethod
-    def of(cls, key: ApiKey, creator: User | None, use: KeyUsage) -> Self:
-        at, address = last_use(key, use)
+    def of(cls, key: ApiKey, creator: User | None, usage: KeyUsage) -> Self:
+        at, address = last_use(key, usage)
         return cls(
             id=key.id,
             name=key.name,
@@ -62,7 +62,7 @@ class ApiKeyView(View):
 
 
 class ApiKeyList(RootModel[list[ApiKeyView]]):
-    """A bare array: clients of this API expect one here."""
+    """A bare array, as clients of this API expect."""
 
 
 class ApiKeyRevoked(View):
@@ -75,8 +75,8 @@ class ApiKeyRevoked(View):
     revoked: bool
 
     @classmethod
-    def of(cls, key: ApiKey, use: KeyUsage) -> Self:
-        at, address = last_use(key, use)
+    def of(cls, key: ApiKey, usage: KeyUsage) -> Self:
+        at, address = last_use(key, usage)
         return cls(
             id=key.id,
             name=key.name,
@@ -88,28 +88,28 @@ class ApiKeyRevoked(View):
         )
 
 
-def last_use(key: ApiKey, use: KeyUsage) -> tuple[datetime | None, str]:
-    return use.last_use(key.id) or (key.last_used_at, key.last_used_from)
+def last_use(key: ApiKey, usage: KeyUsage) -> tuple[datetime | None, str]:
+    return usage.last_use(key.id) or (key.last_used_at, key.last_used_from)
 
 
 @router.get("/api_keys", response_model=ApiKeyList)
 async def list_api_keys(caller: PrincipalDep, services: ServicesDep) -> Response:
-    """The caller's personal keys, without their tokens."""
+    """List the caller's personal keys, without their tokens."""
     caller.check_is_person()
     async with services.store.read() as rows:
         keys = await rows.api_keys.list_personal(caller.user_id)
         creator = await rows.users.get(caller.user_id)
-    shown = ApiKeyList([ApiKeyView.of(key, creator, services.key_usage) for key in keys])
-    return Response(shown.model_dump_json(exclude_none=True), media_type="application/json")
+    keys_view = ApiKeyList([ApiKeyView.of(key, creator, services.key_usage) for key in keys])
+    return Response(keys_view.model_dump_json(exclude_none=True), media_type="application/json")
 
 
 @router.post("/api_keys", response_model=ApiKeyCreated)
 async def create_api_key(body: ApiKeyCreate, context: ContextDep) -> Response:
-    """A new personal key. Keep the `key` of the answer: it cannot be shown again."""
+    """Create a personal key. Store the `key` of the response, because it cannot be shown again."""
     return to_response(ApiKeyCreated.of(*await create_personal_key(context, body.key_name)))
 
 
 @router.delete("/api_keys/{key_id}", response_model=ApiKeyRevoked)
 async def revoke_api_key(key_id: KeyIdPath, context: ContextDep, services: ServicesDep) -> Response:
-    """Revoke a personal key: it stops working at once."""
+    """Revoke a personal key. It stops working immediately."""
     return to_response(ApiKeyRevoked.of(await revoke_personal_key(context, key_id), services.key_usage))

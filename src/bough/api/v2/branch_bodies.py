@@ -1,4 +1,4 @@
-"""Branches: what callers may say of one that is new, that is changed, or that gets other data."""
+"""Request bodies to create, change and restore branches."""
 
 from typing import Annotated, Any
 
@@ -13,14 +13,14 @@ from bough.domain.endpoint import EndpointType
 from bough.ids import BranchId
 
 
-def _check_is_written_out(value: Any) -> Any:
-    """A bare number would be read as seconds since 1970."""
+def _check_is_iso_format(value: Any) -> Any:
+    """Rejects numbers, which would be parsed as seconds since 1970."""
     if isinstance(value, int | float) or (isinstance(value, str) and "T" not in value.upper()):
-        raise ValueError("write the moment as 2026-01-31T12:00:00Z, with its zone")
+        raise ValueError("write the timestamp with a time zone, for example 2026-01-31T12:00:00Z")
     return value
 
 
-Timestamp = Annotated[AwareDatetime, BeforeValidator(_check_is_written_out)]
+Timestamp = Annotated[AwareDatetime, BeforeValidator(_check_is_iso_format)]
 
 
 class NewBranchBody(Body):
@@ -40,18 +40,18 @@ class BranchCreate(Body):
     annotation_value: dict[str, str] = Field(default_factory=dict)
 
     def to_new_branch(self) -> NewBranch:
-        asked = self.branch
+        body = self.branch
         point = points.parse_point(
-            asked.parent_lsn, asked.parent_timestamp, lsn_name="parent_lsn", at_name="parent_timestamp"
+            body.parent_lsn, body.parent_timestamp, lsn_name="parent_lsn", at_name="parent_timestamp"
         )
         return NewBranch(
-            parent_id=BranchId(asked.parent_id) if asked.parent_id else None,
-            name=asked.name,
-            is_protected=asked.protected,
-            expires_at=asked.expires_at,
-            init_source=asked.init_source,
+            parent_id=BranchId(body.parent_id) if body.parent_id else None,
+            name=body.name,
+            is_protected=body.protected,
+            expires_at=body.expires_at,
+            init_source=body.init_source,
             point=point,
-            is_archived=asked.archived,
+            is_archived=body.archived,
             annotations=self.annotation_value,
             endpoints=tuple((EndpointType(each.type), each.to_endpoint_request()) for each in self.endpoints),
         )
@@ -67,12 +67,12 @@ class BranchUpdate(Body):
     branch: ChangedBranchBody
 
     def to_branch_change(self) -> BranchChange:
-        asked = self.branch
+        body = self.branch
         return BranchChange(
-            name=asked.name,
-            is_protected=asked.protected,
-            sets_expiration="expires_at" in asked.model_fields_set,
-            expires_at=asked.expires_at,
+            name=body.name,
+            is_protected=body.protected,
+            sets_expiration="expires_at" in body.model_fields_set,
+            expires_at=body.expires_at,
         )
 
 

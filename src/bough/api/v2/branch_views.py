@@ -1,4 +1,4 @@
-"""Branches: how they are shown."""
+"""Responses that contain branches."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ class BranchCreator(View):
 
 
 class BranchRecovery(View):
-    """Of a deleted branch. Where it can be recovered no longer, it is told as deleted for good from the start."""
+    """Only for a deleted branch. If it cannot be recovered, `recoverable_until` equals `deleted_at`."""
 
     deleted_at: datetime
     recoverable_until: datetime
@@ -55,23 +55,23 @@ class BranchView(View):
     last_reset_at: datetime | None
     created_by: BranchCreator | None
     init_source: str
-    restore_status: str | None  # of one that was made of a snapshot
-    restored_from: str | None  # that snapshot
-    restored_as: str | None  # the branch whose place it takes, or took
+    restore_status: str | None  # of a branch that was created from a snapshot
+    restored_from: str | None  # the snapshot
+    restored_as: str | None  # the branch that it replaces or has replaced
     recovery: BranchRecovery | None
 
     @classmethod
-    def of(cls, seen: BranchWithUsage) -> "BranchView":
-        return cls.with_usage(seen.branch, seen.usage, seen.creator)
+    def of(cls, entry: BranchWithUsage) -> "BranchView":
+        return cls.with_usage(entry.branch, entry.usage, entry.creator)
 
     @classmethod
     def new(cls, branch: Branch, creator: str | None) -> "BranchView":
-        """One that nobody used yet."""
+        """A new branch without usage."""
         return cls.with_usage(branch, BranchUsage(), creator)
 
     @classmethod
     def with_usage(cls, branch: Branch, usage: BranchUsage, creator: str | None) -> "BranchView":
-        is_made = branch.state is not BranchState.INIT
+        is_created = branch.state is not BranchState.INIT
         return cls(
             id=branch.id,
             project_id=branch.project_id,
@@ -80,7 +80,7 @@ class BranchView(View):
             parent_timestamp=branch.parent_timestamp,
             name=branch.name,
             current_state=branch.state,
-            pending_state=None if is_made or branch.deleted_at else BranchState.READY,
+            pending_state=None if is_created or branch.deleted_at else BranchState.READY,
             state_changed_at=branch.state_changed_at,
             logical_size=branch.logical_size,
             creation_source=branch.creation_source,

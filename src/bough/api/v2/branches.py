@@ -1,4 +1,4 @@
-"""Branches: list, count, create, get, change, delete, make one the default."""
+"""Branches: list, count, create, get, change, delete, set the default."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Response
 
 from bough.access import lookup
 from bough.api.dependencies import ContextDep, IdempotentRoute, ReadableProject, ServicesDep, WritableProject
-from bough.api.ordered_cursors import decode_sort_cursor, encode_sort_cursor
+from bough.api.paging import decode_sort_cursor, encode_sort_cursor
 from bough.api.schemas import BranchIdPath, Text, View, to_response
 from bough.api.v2.branch_bodies import BranchCreate, BranchUpdate
 from bough.api.v2.branch_views import Annotation, BranchView
@@ -71,26 +71,26 @@ class BranchCreated(View):
     connection_uris: list[ConnectionDetails] | None
 
     @classmethod
-    def of(cls, made: CreatedBranch, project: Project, context: Context) -> "BranchCreated":
-        passwords = made.inherited.passwords
-        by_type = sorted(made.endpoints, key=lambda each: each.type is not EndpointType.READ_WRITE)
+    def of(cls, created: CreatedBranch, project: Project, context: Context) -> "BranchCreated":
+        passwords = created.inherited.passwords
+        by_type = sorted(created.endpoints, key=lambda each: each.type is not EndpointType.READ_WRITE)
         return cls(
-            branch=BranchView.new(made.branch, made.creator_name),
-            endpoints=[EndpointView.of(each, project.region_id, context.services.hosts) for each in made.endpoints],
-            operations=[OperationView.of(operation) for operation in made.operations],
-            roles=[RoleView.of(role, passwords.get(role.name)) for role in made.inherited.roles],
-            databases=[DatabaseView.of(database) for database in made.inherited.databases],
+            branch=BranchView.new(created.branch, created.creator_name),
+            endpoints=[EndpointView.of(each, project.region_id, context.services.hosts) for each in created.endpoints],
+            operations=[OperationView.of(operation) for operation in created.operations],
+            roles=[RoleView.of(role, passwords.get(role.name)) for role in created.inherited.roles],
+            databases=[DatabaseView.of(database) for database in created.inherited.databases],
             connection_uris=[
                 ConnectionDetails.of(
-                    by_type[0],  # where one can write, if there is such a one
+                    by_type[0],  # the read-write endpoint, if there is one
                     project.region_id,
                     context.services.hosts,
                     role=database.owner_name,
                     password=passwords[database.owner_name],
                     database=database.name,
                 )
-                for database in made.inherited.databases
-                if made.endpoints and database.owner_name in passwords
+                for database in created.inherited.databases
+                if created.endpoints and database.owner_name in passwords
             ]
             or None,
         )
@@ -107,17 +107,17 @@ async def list_project_branches(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = MAX_PAGE_SIZE,
     include_deleted: Annotated[bool, Query()] = False,
 ) -> Response:
-    """The project's branches; with `include_deleted` those that were deleted too."""
+    """List the project's branches. With `include_deleted`, the list includes deleted branches."""
     order = BranchSortOrder(by=sort_by, is_descending=sort_order == "desc")
     after = decode_sort_cursor(cursor, order)
     async with services.store.read(slow=limit > 100) as rows:
-        found, more = await rows.branch_pages.page(
+        entries, more = await rows.branch_pages.page(
             project.id, order, search=search, include_deleted=include_deleted, limit=limit, after=after
         )
     return to_response(
         BranchesResponse(
-            branches=[BranchView.of(seen) for seen in found],
-            annotations={seen.branch.id: Annotation.of(seen.branch) for seen in found if seen.branch.annotations},
+            branches=[BranchView.of(entry) for entry in entries],
+            annotations={each.branch.id: Annotation.of(each.branch) for each in entries if each.branch.annotations},
             pagination=BranchPagination(
                 next=encode_sort_cursor(more, order) if more else None, sort_by=sort_by, sort_order=sort_order
             ),
@@ -129,7 +129,7 @@ async def list_project_branches(
 async def count_project_branches(
     project: ReadableProject, services: ServicesDep, search: Annotated[Text, Query(max_length=256)] = ""
 ) -> Response:
-    """How many branches the project has."""
+    """Count the project's branches."""
     async with services.store.read() as rows:
         return to_response(BranchCount(count=await rows.branch_pages.count(project.id, search)))
 
@@ -138,28 +138,28 @@ async def count_project_branches(
 async def create_project_branch(
     project: WritableProject, context: ContextDep, body: BranchCreate | None = None
 ) -> Response:
-    """A branch with all that its parent has committed; without a parent, of the default branch. It has endpoints
-    only when some are asked for.
+    """Create a branch with the current data of its parent, by default of the default branch. It has no endpoints unless
+    the request contains some.
     """
-    made = await create_branch(context, project, (body or BranchCreate()).to_new_branch())
-    return to_response(BranchCreated.of(made, project, context), 201)
+    created = await create_branch(context, project, (body or BranchCreate()).to_new_branch())
+    return to_response(BranchCreated.of(created, project, context), 201)
 
 
 @router.get("/projects/{project_id}/branches/{branch_id}", response_model=BranchResponse)
 async def get_project_branch(project: ReadableProject, branch_id: BranchIdPath, services: ServicesDep) -> Response:
-    """One branch; `current_state` is `ready` when its data is there."""
+    """Get a branch. Its `current_state` is `ready` when its data is available."""
     async with services.store.read() as rows:
-        seen = await rows.branch_pages.get(project.id, BranchId(branch_id))
-    if seen is None or seen.branch.deleted_at is not None:
+        entry = await rows.branch_pages.get(project.id, BranchId(branch_id))
+    if entry is None or entry.branch.deleted_at is not None:
         raise NotFound.resource("branch")
-    return to_response(BranchResponse(branch=BranchView.of(seen), annotation=Annotation.of(seen.branch)))
+    return to_response(BranchResponse(branch=BranchView.of(entry), annotation=Annotation.of(entry.branch)))
 
 
 @router.patch("/projects/{project_id}/branches/{branch_id}", response_model=BranchOperations)
 async def update_project_branch(
     project: WritableProject, branch_id: BranchIdPath, body: BranchUpdate, context: ContextDep
 ) -> Response:
-    """Change a branch's name, its protection or when it expires; `expires_at: null` means never."""
+    """Change the name, protection or expiration of a branch. With `expires_at: null`, it never expires."""
     return await build_branch_response(
         context, *await update_branch(context, project, BranchId(branch_id), body.to_branch_change())
     )
@@ -168,19 +168,21 @@ async def update_project_branch(
 @router.delete(
     "/projects/{project_id}/branches/{branch_id}",
     response_model=BranchOperations,
-    responses={204: {"description": "It was deleted already"}},
+    responses={204: {"description": "The branch has already been deleted"}},
 )
 async def delete_project_branch(project: WritableProject, branch_id: BranchIdPath, context: ContextDep) -> Response:
-    """Delete a branch and its endpoints. For a day (a setting) it can be recovered; then its data is gone."""
-    gone = await delete_branch(context, project, BranchId(branch_id))
-    return Response(status_code=204) if gone is None else await build_branch_response(context, *gone)
+    """Delete a branch and its endpoints. It can be recovered for one day (configurable). After that, its data is
+    deleted.
+    """
+    deleted = await delete_branch(context, project, BranchId(branch_id))
+    return Response(status_code=204) if deleted is None else await build_branch_response(context, *deleted)
 
 
 @router.post("/projects/{project_id}/branches/{branch_id}/set_as_default", response_model=BranchOperations)
 async def set_default_project_branch(
     project: WritableProject, branch_id: BranchIdPath, context: ContextDep
 ) -> Response:
-    """Make it the branch that is meant when none is named."""
+    """Make it the default branch, which is used when a request names no branch."""
     return await build_branch_response(context, *await set_default_branch(context, project, BranchId(branch_id)))
 
 
@@ -192,7 +194,7 @@ async def set_default_project_branch(
 async def set_primary_project_branch(
     project: WritableProject, branch_id: BranchIdPath, context: ContextDep
 ) -> Response:
-    """The older name of `set_as_default`."""
+    """Earlier name of `set_as_default`."""
     return await build_branch_response(context, *await set_default_branch(context, project, BranchId(branch_id)))
 
 
@@ -200,16 +202,16 @@ async def set_primary_project_branch(
 async def list_project_branch_endpoints(
     project: ReadableProject, branch_id: BranchIdPath, services: ServicesDep
 ) -> Response:
-    """The branch's endpoints, oldest first."""
+    """List the branch's endpoints, oldest first."""
     async with services.store.read() as rows:
         branch = await lookup.branch(rows, project, BranchId(branch_id))
-        found = await rows.endpoints.list_in_branch(branch.id)
-    shown = [EndpointView.of(endpoint, project.region_id, services.hosts) for endpoint in found]
-    return to_response(EndpointsResponse(endpoints=shown))
+        endpoints = await rows.endpoints.list_in_branch(branch.id)
+    views = [EndpointView.of(endpoint, project.region_id, services.hosts) for endpoint in endpoints]
+    return to_response(EndpointsResponse(endpoints=views))
 
 
 async def build_branch_response(context: Context, branch: Branch, operations: list[Operation]) -> Response:
     async with context.services.store.read() as rows:
-        seen = await rows.branch_pages.get(branch.project_id, branch.id)
-    view = BranchView.new(branch, None) if seen is None else BranchView.with_usage(branch, seen.usage, seen.creator)
+        entry = await rows.branch_pages.get(branch.project_id, branch.id)
+    view = BranchView.new(branch, None) if entry is None else BranchView.with_usage(branch, entry.usage, entry.creator)
     return to_response(BranchOperations(branch=view, operations=[OperationView.of(each) for each in operations]))

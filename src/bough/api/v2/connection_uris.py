@@ -1,4 +1,4 @@
-"""The string that users copy: for a new project, and for any role and database of a branch."""
+"""Connection URIs: for a new project, and for any role and database of a branch."""
 
 from typing import Annotated
 
@@ -57,7 +57,7 @@ async def get_connection_uri(
     endpoint_id: Annotated[IdText | None, Query()] = None,
     pooled: Annotated[bool, Query()] = False,
 ) -> Response:
-    """The URI for a role and a database; by default on the default branch's own endpoint."""
+    """Get the connection URI for a role and a database, by default on the read-write endpoint of the default branch."""
     uri = await control_connection_uri.build_connection_uri(
         context,
         project,

@@ -1,4 +1,4 @@
-"""Databases: list, create, get, rename, give another owner, delete."""
+"""Databases: list, create, get, rename, change the owner, delete."""
 
 from datetime import datetime
 from typing import Annotated
@@ -79,28 +79,28 @@ class DatabaseOperations(View):
 async def list_project_branch_databases(
     project: ReadableProject, branch_id: BranchIdPath, services: ServicesDep
 ) -> Response:
-    """The branch's databases, oldest first; one that was made with SQL is here some seconds later."""
+    """List the branch's databases, oldest first. A database that was created with SQL appears after a few seconds."""
     async with services.store.read() as rows:
         branch = await lookup.branch(rows, project, BranchId(branch_id))
-        found = await rows.databases.list_in_branch(branch.id)
-    return to_response(DatabasesResponse(databases=[DatabaseView.of(database) for database in found]))
+        databases = await rows.databases.list_in_branch(branch.id)
+    return to_response(DatabasesResponse(databases=[DatabaseView.of(database) for database in databases]))
 
 
 @router.post(COLLECTION_PATH, response_model=DatabaseOperations, status_code=201)
 async def create_project_branch_database(
     project: WritableProject, branch_id: BranchIdPath, body: DatabaseCreate, context: ContextDep
 ) -> Response:
-    """A database that belongs to a role of the branch."""
-    asked = body.database
-    made = await create_database(context, project, BranchId(branch_id), asked.name, asked.owner_name)
-    return _shown(*made, status=201)
+    """Create a database that is owned by a role of the branch."""
+    requested = body.database
+    created = await create_database(context, project, BranchId(branch_id), requested.name, requested.owner_name)
+    return _build_response(*created, status=201)
 
 
 @router.get(ITEM_PATH, response_model=DatabaseResponse)
 async def get_project_branch_database(
     project: ReadableProject, branch_id: BranchIdPath, database_name: DatabaseName, services: ServicesDep
 ) -> Response:
-    """One database."""
+    """Get a database."""
     async with services.store.read() as rows:
         branch = await lookup.branch(rows, project, BranchId(branch_id))
         database = await rows.databases.get(branch.id, database_name)
@@ -117,26 +117,26 @@ async def update_project_branch_database(
     body: DatabaseUpdate,
     context: ContextDep,
 ) -> Response:
-    """Rename a database, or give it another owner. A new name cuts off whoever is in it."""
-    asked = body.database
-    return _shown(
+    """Rename a database or change its owner. Renaming closes its connections."""
+    requested = body.database
+    return _build_response(
         *await update_database(
-            context, project, BranchId(branch_id), database_name, new_name=asked.name, owner=asked.owner_name
+            context, project, BranchId(branch_id), database_name, new_name=requested.name, owner=requested.owner_name
         )
     )
 
 
 @router.delete(
-    ITEM_PATH, response_model=DatabaseOperations, responses={204: {"description": "There is no such database"}}
+    ITEM_PATH, response_model=DatabaseOperations, responses={204: {"description": "The database does not exist"}}
 )
 async def delete_project_branch_database(
     project: WritableProject, branch_id: BranchIdPath, database_name: DatabaseName, context: ContextDep
 ) -> Response:
-    """Delete a database, also while clients are connected to it."""
-    gone = await delete_database(context, project, BranchId(branch_id), database_name)
-    return Response(status_code=204) if gone is None else _shown(*gone)
+    """Delete a database, even if clients are connected to it."""
+    deleted = await delete_database(context, project, BranchId(branch_id), database_name)
+    return Response(status_code=204) if deleted is None else _build_response(*deleted)
 
 
-def _shown(database: Database, operations: list[Operation], status: int = 200) -> Response:
-    shown = [OperationView.of(operation) for operation in operations]
-    return to_response(DatabaseOperations(database=DatabaseView.of(database), operations=shown), status)
+def _build_response(database: Database, operations: list[Operation], status: int = 200) -> Response:
+    views = [OperationView.of(operation) for operation in operations]
+    return to_response(DatabaseOperations(database=DatabaseView.of(database), operations=views), status)

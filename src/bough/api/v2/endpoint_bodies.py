@@ -1,4 +1,4 @@
-"""Endpoints: what callers may say of one that is new, or that is changed."""
+"""Request bodies to create and change endpoints."""
 
 from typing import Annotated, Any, Self
 
@@ -20,15 +20,15 @@ class EndpointSettings(Body):
     preload_libraries: PreloadLibraries | None = None
 
     @model_validator(mode="after")
-    def _loads_nothing(self) -> Self:
-        """Said, not passed over: whoever asks for a library relies on it."""
+    def _check_no_libraries(self) -> Self:
+        """Rejects the field instead of ignoring it, because a client that sets it relies on it."""
         if self.preload_libraries is not None and self.preload_libraries.enabled_libraries:
-            raise ValueError("libraries cannot be preloaded here yet: leave enabled_libraries empty")
+            raise ValueError("libraries cannot be preloaded: leave enabled_libraries empty")
         return self
 
 
 class NewEndpointOptions(Body):
-    """What may be said of an endpoint that comes with its branch."""
+    """Options of an endpoint that is created with its branch."""
 
     type: EndpointType
     settings: EndpointSettings | None = None
@@ -38,7 +38,7 @@ class NewEndpointOptions(Body):
     suspend_timeout_seconds: SuspendTimeout | None = None
 
     def to_endpoint_request(self) -> RequestedEndpoint:
-        return RequestedEndpoint(**_common(self))
+        return RequestedEndpoint(**_common_fields(self))
 
 
 class NewEndpointBody(NewEndpointOptions):
@@ -51,7 +51,7 @@ class NewEndpointBody(NewEndpointOptions):
     name: EndpointLabel | None = None
 
     def to_endpoint_request(self) -> RequestedEndpoint:
-        return RequestedEndpoint(**_common(self), **_rest(self))
+        return RequestedEndpoint(**_common_fields(self), **_remaining_fields(self))
 
 
 class EndpointCreate(Body):
@@ -76,20 +76,20 @@ class EndpointUpdate(Body):
     endpoint: ChangedEndpointBody
 
     def to_endpoint_request(self) -> RequestedEndpoint:
-        return RequestedEndpoint(**_common(self.endpoint), **_rest(self.endpoint))
+        return RequestedEndpoint(**_common_fields(self.endpoint), **_remaining_fields(self.endpoint))
 
 
-def _common(asked: NewEndpointOptions | ChangedEndpointBody) -> dict[str, Any]:
+def _common_fields(body: NewEndpointOptions | ChangedEndpointBody) -> dict[str, Any]:
     return {
-        "min_cu": asked.autoscaling_limit_min_cu,
-        "max_cu": asked.autoscaling_limit_max_cu,
-        "suspend_timeout_seconds": asked.suspend_timeout_seconds,
-        "pg_settings": asked.settings.pg_settings if asked.settings else None,
-        "pgbouncer_settings": asked.settings.pgbouncer_settings if asked.settings else None,
-        "provisioner": asked.provisioner,
+        "min_cu": body.autoscaling_limit_min_cu,
+        "max_cu": body.autoscaling_limit_max_cu,
+        "suspend_timeout_seconds": body.suspend_timeout_seconds,
+        "pg_settings": body.settings.pg_settings if body.settings else None,
+        "pgbouncer_settings": body.settings.pgbouncer_settings if body.settings else None,
+        "provisioner": body.provisioner,
     }
 
 
-def _rest(asked: NewEndpointBody | ChangedEndpointBody) -> dict[str, Any]:
+def _remaining_fields(body: NewEndpointBody | ChangedEndpointBody) -> dict[str, Any]:
     names = ("pooler_enabled", "pooler_mode", "disabled", "passwordless_access", "name")
-    return {name: getattr(asked, name) for name in names}
+    return {name: getattr(body, name) for name in names}

@@ -1,4 +1,4 @@
-"""Endpoints: look at them, create, change, delete, start, suspend and restart them."""
+"""Endpoints: list, get, create, change, delete, start, suspend, restart."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -104,18 +104,18 @@ class EndpointOperations(View):
 
 @router.get("/projects/{project_id}/endpoints", response_model=EndpointsResponse)
 async def list_project_endpoints(project: ReadableProject, services: ServicesDep) -> Response:
-    """The project's endpoints, oldest first."""
+    """List the project's endpoints, oldest first."""
     async with services.store.read() as rows:
-        found = await rows.endpoints.list_in_project(project.id)
-    shown = [EndpointView.of(endpoint, project.region_id, services.hosts) for endpoint in found]
-    return to_response(EndpointsResponse(endpoints=shown))
+        endpoints = await rows.endpoints.list_in_project(project.id)
+    views = [EndpointView.of(endpoint, project.region_id, services.hosts) for endpoint in endpoints]
+    return to_response(EndpointsResponse(endpoints=views))
 
 
 @router.get("/projects/{project_id}/endpoints/{endpoint_id}", response_model=EndpointResponse)
 async def get_project_endpoint(
     project: ReadableProject, endpoint_id: EndpointIdPath, services: ServicesDep
 ) -> Response:
-    """One endpoint; `current_state` says whether its compute runs."""
+    """Get an endpoint. Its `current_state` tells whether its compute runs."""
     async with services.store.read() as rows:
         endpoint = await lookup.endpoint(rows, project, EndpointId(endpoint_id))
     return to_response(EndpointResponse(endpoint=EndpointView.of(endpoint, project.region_id, services.hosts)))
@@ -123,31 +123,33 @@ async def get_project_endpoint(
 
 @router.post("/projects/{project_id}/endpoints", response_model=EndpointOperations, status_code=201)
 async def create_project_endpoint(project: WritableProject, body: EndpointCreate, context: ContextDep) -> Response:
-    """An endpoint for a branch, which starts at once: its one `read_write`, or one of any number of `read_only`."""
-    asked = body.endpoint
-    if asked.region_id not in (None, project.region_id):
-        raise Invalid(
-            f"The project is in the region {project.region_id}, and so are its endpoints: leave region_id out."
-        )
-    made = await create_endpoint(context, project, BranchId(asked.branch_id), asked.type, asked.to_endpoint_request())
-    return _shown(context, project, *made, status=201)
+    """Create an endpoint for a branch and start it. A branch has at most one `read_write` endpoint and any number of
+    `read_only` endpoints.
+    """
+    requested = body.endpoint
+    if requested.region_id not in (None, project.region_id):
+        raise Invalid(f"Endpoints are in the region of their project, {project.region_id}: leave region_id out.")
+    created = await create_endpoint(
+        context, project, BranchId(requested.branch_id), requested.type, requested.to_endpoint_request()
+    )
+    return _build_response(context, project, *created, status=201)
 
 
 @router.patch("/projects/{project_id}/endpoints/{endpoint_id}", response_model=EndpointOperations)
 async def update_project_endpoint(
     project: WritableProject, endpoint_id: EndpointIdPath, body: EndpointUpdate, context: ContextDep
 ) -> Response:
-    """Change an endpoint. Its size changes under its clients; a Postgres setting that needs a restart cuts them off,
-    and so does `disabled`. Each group of `settings` replaces what was set before. An endpoint's `-pooler` host always
-    pools, a transaction at a time; with `pooler_enabled` its plain host does too.
+    """Change an endpoint. A new size does not interrupt clients. A Postgres setting that needs a restart, and
+    `disabled`, close their connections. Each group of `settings` replaces the earlier one. The `-pooler` host always
+    uses transaction pooling. With `pooler_enabled`, the plain host does too.
     """
-    asked = body.endpoint
-    if asked.branch_id is not None:
+    requested = body.endpoint
+    if requested.branch_id is not None:
         async with context.services.store.read() as rows:
             endpoint = await lookup.endpoint(rows, project, EndpointId(endpoint_id))
-        if endpoint.branch_id != asked.branch_id:
-            raise Invalid("An endpoint stays with its branch. Make another endpoint for the other branch instead.")
-    return _shown(
+        if endpoint.branch_id != requested.branch_id:
+            raise Invalid("An endpoint stays with its branch. Create another endpoint for the other branch instead.")
+    return _build_response(
         context, project, *await update_endpoint(context, project, EndpointId(endpoint_id), body.to_endpoint_request())
     )
 
@@ -155,41 +157,41 @@ async def update_project_endpoint(
 @router.delete(
     "/projects/{project_id}/endpoints/{endpoint_id}",
     response_model=EndpointOperations,
-    responses={204: {"description": "It was deleted already"}},
+    responses={204: {"description": "The endpoint has already been deleted"}},
 )
 async def delete_project_endpoint(
     project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
 ) -> Response:
-    """Delete an endpoint and cut its connections. Its branch keeps its data."""
-    gone = await delete_endpoint(context, project, EndpointId(endpoint_id))
-    return Response(status_code=204) if gone is None else _shown(context, project, *gone)
+    """Delete an endpoint and close its connections. The data of its branch is kept."""
+    deleted = await delete_endpoint(context, project, EndpointId(endpoint_id))
+    return Response(status_code=204) if deleted is None else _build_response(context, project, *deleted)
 
 
 @router.post("/projects/{project_id}/endpoints/{endpoint_id}/start", response_model=EndpointOperations)
 async def start_project_endpoint(
     project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
 ) -> Response:
-    """Start the endpoint's compute. One that runs already is left alone."""
-    return _shown(context, project, *await start_endpoint(context, project, EndpointId(endpoint_id)))
+    """Start the endpoint's compute. Has no effect if it already runs."""
+    return _build_response(context, project, *await start_endpoint(context, project, EndpointId(endpoint_id)))
 
 
 @router.post("/projects/{project_id}/endpoints/{endpoint_id}/suspend", response_model=EndpointOperations)
 async def suspend_project_endpoint(
     project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
 ) -> Response:
-    """Stop the endpoint's compute and cut its connections. The next connection wakes it."""
-    return _shown(context, project, *await suspend_endpoint(context, project, EndpointId(endpoint_id)))
+    """Stop the endpoint's compute and close its connections. The next connection starts it again."""
+    return _build_response(context, project, *await suspend_endpoint(context, project, EndpointId(endpoint_id)))
 
 
 @router.post("/projects/{project_id}/endpoints/{endpoint_id}/restart", response_model=EndpointOperations)
 async def restart_project_endpoint(
     project: WritableProject, endpoint_id: EndpointIdPath, context: ContextDep
 ) -> Response:
-    """Stop the endpoint's compute, cut its connections, and start it again."""
-    return _shown(context, project, *await restart_endpoint(context, project, EndpointId(endpoint_id)))
+    """Stop the endpoint's compute, close its connections, and start it again."""
+    return _build_response(context, project, *await restart_endpoint(context, project, EndpointId(endpoint_id)))
 
 
-def _shown(
+def _build_response(
     context: Context, project: Project, endpoint: Endpoint, operations: list[Operation], status: int = 200
 ) -> Response:
     return to_response(

@@ -1,4 +1,4 @@
-"""Invitations into an organization: list and make. Taking one back and accepting it are in `api/ours`."""
+"""Invitations to an organization: list and create. Revoking and accepting them is in `api/extensions`."""
 
 from datetime import datetime
 from typing import Annotated
@@ -22,7 +22,7 @@ from bough.domain.organization import MemberRole
 router = APIRouter(tags=["Organizations"], route_class=IdempotentRoute)
 
 COLLECTION_PATH = "/organizations/{org_id}/invitations"
-MAX_INVITATIONS = 100  # in one call
+MAX_INVITATIONS = 100  # per request
 
 
 class NewInvitation(Body):
@@ -60,19 +60,19 @@ class InvitationsResponse(View):
 
 @router.get(COLLECTION_PATH, response_model=InvitationsResponse)
 async def get_organization_invitations(organization: MembersReadableOrganization, services: ServicesDep) -> Response:
-    """The invitations that can still be accepted, the oldest first."""
+    """List the invitations that can still be accepted, oldest first."""
     async with services.store.read() as rows:
-        return _shown(await rows.invitations.list_in_organization(organization.id, clock.now()))
+        return _build_response(await rows.invitations.list_in_organization(organization.id, clock.now()))
 
 
 @router.post(COLLECTION_PATH, response_model=InvitationsResponse)
 async def create_organization_invitations(
     organization: ManageableOrganization, body: InvitationsCreate, context: ContextDep
 ) -> Response:
-    """Invite people by mail, all of them or none. An invitation to the same address takes the place of the earlier."""
-    asked = [Invitee(each.email, each.role) for each in body.invitations]
-    return _shown(await create_invitations(context, organization, asked))
+    """Invite people by e-mail, all of them or none. An invitation replaces an earlier one to the same address."""
+    invitees = [Invitee(each.email, each.role) for each in body.invitations]
+    return _build_response(await create_invitations(context, organization, invitees))
 
 
-def _shown(found: list[Invitation]) -> Response:
-    return to_response(InvitationsResponse(invitations=[InvitationView.of(each) for each in found]))
+def _build_response(invitations: list[Invitation]) -> Response:
+    return to_response(InvitationsResponse(invitations=[InvitationView.of(each) for each in invitations]))

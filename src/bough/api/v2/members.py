@@ -15,7 +15,7 @@ from bough.api.dependencies import (
     ReadableOrganization,
     ServicesDep,
 )
-from bough.api.ordered_cursors import decode_sort_cursor, encode_sort_cursor
+from bough.api.paging import decode_sort_cursor, encode_sort_cursor
 from bough.api.schemas import Body, Text, View, to_response
 from bough.control.people import members
 from bough.control.people.members import remove_member, set_member_role
@@ -63,8 +63,8 @@ class MemberWithUser(View):
     user: MemberUser
 
     @classmethod
-    def of(cls, seen: MemberAndUser) -> "MemberWithUser":
-        return cls(member=MemberView.of(seen.member), user=MemberUser(email=seen.user.email))
+    def of(cls, entry: MemberAndUser) -> "MemberWithUser":
+        return cls(member=MemberView.of(entry.member), user=MemberUser(email=entry.user.email))
 
 
 class MemberPagination(View):
@@ -79,7 +79,7 @@ class MembersResponse(View):
 
 
 class MemberRemoved(View):
-    """An empty object: clients of this API expect one here."""
+    """An empty object, as clients of this API expect."""
 
 
 @router.get(COLLECTION_PATH, response_model=MembersResponse)
@@ -91,25 +91,27 @@ async def get_organization_members(
     sort_order: Annotated[Literal["asc", "desc"], Query()] = "desc",
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 100,
 ) -> Response:
-    """The organization's members, with their e-mail addresses."""
+    """List the organization's members with their e-mail addresses."""
     order = MemberSortOrder(by=sort_by, is_descending=sort_order == "desc")
     after = decode_sort_cursor(cursor, order)
     async with services.store.read() as rows:
-        found, more = await rows.members.page(organization.id, order, limit=limit, after=after)
-    ended = MemberPagination(
+        entries, more = await rows.members.page(organization.id, order, limit=limit, after=after)
+    pagination = MemberPagination(
         next=encode_sort_cursor(more, order) if more else None, sort_by=sort_by, sort_order=sort_order
     )
-    return to_response(MembersResponse(members=[MemberWithUser.of(seen) for seen in found], pagination=ended))
+    return to_response(MembersResponse(members=[MemberWithUser.of(entry) for entry in entries], pagination=pagination))
 
 
 @router.get(ITEM_PATH, response_model=MemberView)
 async def get_organization_member(
     organization: ReadableOrganization, member_id: MemberIdPath, caller: PrincipalDep, services: ServicesDep
 ) -> Response:
-    """One member; everybody may get themselves."""
+    """Get a member. Every member can get itself."""
     async with services.store.read() as rows:
-        seen = await members.find_member(rows, caller, organization.id, MemberId(member_id), right=OrgRight.SEE_MEMBERS)
-    return to_response(MemberView.of(seen.member))
+        entry = await members.find_member(
+            rows, caller, organization.id, MemberId(member_id), right=OrgRight.SEE_MEMBERS
+        )
+    return to_response(MemberView.of(entry.member))
 
 
 @router.patch(ITEM_PATH, response_model=MemberView)
@@ -124,6 +126,6 @@ async def update_organization_member(
 async def remove_organization_member(
     organization: ReadableOrganization, member_id: MemberIdPath, context: ContextDep
 ) -> Response:
-    """Remove a member, or leave. What they were given on single projects of the organization goes with them."""
+    """Remove a member, or leave the organization. This also removes the member's roles on single projects."""
     await remove_member(context, organization, MemberId(member_id))
     return to_response(MemberRemoved())

@@ -1,4 +1,4 @@
-"""Operations: what the platform is doing for a project, and how it ended."""
+"""Operations: the platform's work on a project and its results."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,8 +9,8 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Response
 
 from bough.api.dependencies import IdempotentRoute, ReadableProject, ServicesDep
-from bough.api.paging import decode_cursor
-from bough.api.schemas import Pagination, Text, View, to_pagination, to_response
+from bough.api.paging import Pagination, decode_cursor, to_pagination
+from bough.api.schemas import Text, View, to_response
 from bough.domain.operation import Operation, OperationKind, OperationStatus
 from bough.errors import NotFound
 from bough.ids import OperationId
@@ -66,7 +66,7 @@ class OperationView(View):
 
     @classmethod
     def of(cls, operation: Operation) -> "OperationView":
-        waits = (
+        will_retry = (
             not operation.has_ended
             and (operation.failures > 0 or operation.crashes > 0)
             and operation.lease_until is None
@@ -80,7 +80,7 @@ class OperationView(View):
             status=operation.status,
             error=operation.error,
             failures_count=operation.failures,
-            retry_at=operation.due_at if waits else None,
+            retry_at=operation.due_at if will_retry else None,
             created_at=operation.created_at,
             updated_at=operation.updated_at,
             total_duration_ms=_milliseconds(operation),
@@ -107,18 +107,18 @@ async def list_project_operations(
     cursor: Annotated[Text | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """The project's operations, newest first."""
+    """List the project's operations, newest first."""
     async with services.store.read() as rows:
         page = await rows.operations.page(project.id, limit=limit, after=decode_cursor(cursor))
-    shown = [OperationView.of(operation) for operation in page.rows]
-    return to_response(OperationsResponse(operations=shown, pagination=to_pagination(page)))
+    views = [OperationView.of(operation) for operation in page.rows]
+    return to_response(OperationsResponse(operations=views, pagination=to_pagination(page)))
 
 
 @router.get("/projects/{project_id}/operations/{operation_id}", response_model=OperationResponse)
 async def get_project_operation(
     project: ReadableProject, operation_id: Annotated[UUID, Path()], services: ServicesDep
 ) -> Response:
-    """One operation; poll it until its status is `finished`, `failed`, `cancelled` or `skipped`."""
+    """Get an operation. Poll it until its status is `finished`, `failed`, `cancelled` or `skipped`."""
     async with services.store.read() as rows:
         operation = await rows.operations.get(OperationId(operation_id))
     if operation is None or operation.project_id != project.id:

@@ -1,4 +1,4 @@
-"""Organizations: get one. What makes and renames them is in `api/ours`."""
+"""Organizations: get. Creating and renaming them is in `api/extensions`."""
 
 from datetime import datetime
 
@@ -35,5 +35,5 @@ class OrganizationView(View):
 
 @router.get("/organizations/{org_id}", response_model=OrganizationView)
 async def get_organization(organization: ReadableOrganization) -> Response:
-    """One organization."""
+    """Get an organization."""
     return to_response(OrganizationView.of(organization))

@@ -1,4 +1,4 @@
-"""Permissions: with whom a project is shared, by e-mail address."""
+"""Permissions: the e-mail addresses that a project is shared with."""
 
 from datetime import datetime
 from typing import Annotated
@@ -44,15 +44,17 @@ class PermissionsResponse(View):
 
 @router.get(COLLECTION_PATH, response_model=PermissionsResponse)
 async def list_project_permissions(project: MembersReadableProject, services: ServicesDep) -> Response:
-    """The addresses that the project is shared with, in the order in which they came."""
+    """List the addresses that the project is shared with, oldest first."""
     async with services.store.read() as rows:
-        found = await rows.grants.list_permissions(project.id)
-    return to_response(PermissionsResponse(project_permissions=[PermissionView.of(each) for each in found]))
+        permissions = await rows.grants.list_permissions(project.id)
+    return to_response(PermissionsResponse(project_permissions=[PermissionView.of(each) for each in permissions]))
 
 
 @router.post(COLLECTION_PATH, response_model=PermissionView)
 async def grant_permission_to_project(project: SharableProject, body: PermissionGrant, context: ContextDep) -> Response:
-    """Share the project with an address, which gets a mail. Whoever has an account with it may change the project."""
+    """Share the project with an e-mail address, which receives a mail. The account with this address can change the
+    project.
+    """
     return to_response(PermissionView.of(await grant_permission(context, project, body.email)))
 
 
@@ -60,5 +62,5 @@ async def grant_permission_to_project(project: SharableProject, body: Permission
 async def revoke_permission_from_project(
     project: SharableProject, permission_id: Annotated[UUID, Path()], context: ContextDep
 ) -> Response:
-    """Stop sharing the project with an address: it counts at once."""
+    """Stop sharing the project with an address. This takes effect immediately."""
     return to_response(PermissionView.of(await revoke_permission(context, project, PermissionId(permission_id))))

@@ -1,4 +1,4 @@
-"""Members of a project's organization: what each may do with the project; give them a role on it, or take it."""
+"""Roles of an organization's members on a project: list, set, remove."""
 
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Response
 
 from bough.api.dependencies import ContextDep, IdempotentRoute, MembersReadableProject, ServicesDep, SharableProject
-from bough.api.ordered_cursors import decode_sort_cursor, encode_sort_cursor
+from bough.api.paging import decode_sort_cursor, encode_sort_cursor
 from bough.api.schemas import Body, Text, View, to_response
 from bough.control.projects.members import (
     GrantSource,
@@ -27,7 +27,7 @@ ROLE_PATH = f"{COLLECTION_PATH}/{{member_id}}/role"
 MAX_PAGE_SIZE = 500
 MemberIdPath = Annotated[UUID, Path(alias="member_id")]
 LevelName = Literal["VIEWER", "EDITOR", "ADMIN"]
-_NAMES: dict[AccessLevel, LevelName] = {
+_LEVEL_NAMES: dict[AccessLevel, LevelName] = {
     AccessLevel.VIEWER: "VIEWER",
     AccessLevel.EDITOR: "EDITOR",
     AccessLevel.ADMIN: "ADMIN",
@@ -89,9 +89,9 @@ def _member_fields(member: ProjectMember) -> dict[str, Any]:
         "name": member.identity.user.name,
         "org_role": member.role,
         "project_role": member.explicit_role,
-        "org_default_project_permission": _NAMES.get(member.default_level),
-        "explicit_project_permission": _NAMES[member.explicit_role.level] if member.explicit_role else None,
-        "effective_project_permission": _NAMES.get(member.effective_level),
+        "org_default_project_permission": _LEVEL_NAMES.get(member.default_level),
+        "explicit_project_permission": _LEVEL_NAMES[member.explicit_role.level] if member.explicit_role else None,
+        "effective_project_permission": _LEVEL_NAMES.get(member.effective_level),
     }
 
 
@@ -102,11 +102,11 @@ async def list_project_members(
     cursor: Annotated[Text | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 100,
 ) -> Response:
-    """All members of the project's organization, the oldest first, with what each may do with the project."""
+    """List all members of the project's organization with their access to the project, oldest first."""
     after = decode_sort_cursor(cursor, _ORDER)
     async with services.store.read() as rows:
-        found, more = await rows.members.page(project.org_id, _ORDER, limit=limit, after=after)
-        members = await load_project_members(rows, project.id, found)
+        entries, more = await rows.members.page(project.org_id, _ORDER, limit=limit, after=after)
+        members = await load_project_members(rows, project.id, entries)
     return to_response(
         ProjectMembersResponse(
             project_members=[ProjectMemberView.of(member) for member in members],
@@ -123,9 +123,11 @@ async def set_project_member_role(
     context: ContextDep,
     confirm_self_demotion: Annotated[bool, Query()] = False,
 ) -> Response:
-    """Give a member a role on this project, in place of what their role in the organization gives."""
-    unless = None if confirm_self_demotion else "confirm_self_demotion"
-    change = await set_project_role(context, project, MemberId(member_id), body.role, confirmation_parameter=unless)
+    """Set a member's role on this project. It replaces the access that the role in the organization gives."""
+    confirmation = None if confirm_self_demotion else "confirm_self_demotion"
+    change = await set_project_role(
+        context, project, MemberId(member_id), body.role, confirmation_parameter=confirmation
+    )
     return to_response(ProjectMemberRoleResponse.of(project.id, change))
 
 
@@ -136,7 +138,7 @@ async def remove_project_member_role(
     context: ContextDep,
     confirm_self_lockout: Annotated[bool, Query()] = False,
 ) -> Response:
-    """Take a member's role on this project away: what their role in the organization gives counts again."""
-    unless = None if confirm_self_lockout else "confirm_self_lockout"
-    change = await set_project_role(context, project, MemberId(member_id), None, confirmation_parameter=unless)
+    """Remove a member's role on this project. The role in the organization applies again."""
+    confirmation = None if confirm_self_lockout else "confirm_self_lockout"
+    change = await set_project_role(context, project, MemberId(member_id), None, confirmation_parameter=confirmation)
     return to_response(ProjectMemberRoleResponse.of(project.id, change))

@@ -1,4 +1,4 @@
-"""Settings of a project, as callers write them."""
+"""Request bodies for the settings of a project."""
 
 import re
 from typing import Annotated, Literal
@@ -12,9 +12,9 @@ _CLOCK_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 _SETTING_NAME = r"^[A-Za-z_][A-Za-z0-9_.]{0,62}$"
 
 
-def _clock_time(text: str) -> str:
+def _check_clock_time(text: str) -> str:
     if not _CLOCK_TIME.fullmatch(text):
-        raise ValueError("write a time as HH:MM, for example 03:00")
+        raise ValueError("write the time as HH:MM, for example 03:00")
     return text
 
 
@@ -33,8 +33,8 @@ class AllowedIps(Body):
 
 class MaintenanceWindow(Body):
     weekdays: Annotated[list[Annotated[StrictInt, Field(ge=1, le=7)]], Field(max_length=7)]
-    start_time: Annotated[str, AfterValidator(_clock_time)]
-    end_time: Annotated[str, AfterValidator(_clock_time)]
+    start_time: Annotated[str, AfterValidator(_check_clock_time)]
+    end_time: Annotated[str, AfterValidator(_check_clock_time)]
 
 
 class PreloadLibraries(Body):
@@ -55,7 +55,7 @@ class ProjectSettings(Body):
 
 
 SettingNames = dict[Annotated[str, Field(pattern=_SETTING_NAME)], Annotated[str, Field(max_length=2000)]]
-PoolerSettings = dict[str, str]  # which ones and what they may say is control's to judge
+PoolerSettings = dict[str, str]  # validated by control
 
 
 class DefaultEndpointSettings(Body):

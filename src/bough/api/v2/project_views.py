@@ -1,4 +1,4 @@
-"""Projects: how they are shown."""
+"""Responses that contain projects."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -19,7 +19,7 @@ MEBIBYTE = 1024 * 1024
 
 
 class _ProjectFields(View):
-    """Fields that a project has alone and in a list."""
+    """Fields of a project, alone and in a list."""
 
     id: str
     platform_id: str
@@ -54,14 +54,14 @@ class ProjectListItem(_ProjectFields):
 
     @classmethod
     def of(
-        cls, seen: ProjectWithUsage, organization: Organization, plan: Plan, hosts: EndpointHosts, level: AccessLevel
+        cls, entry: ProjectWithUsage, organization: Organization, plan: Plan, hosts: EndpointHosts, level: AccessLevel
     ) -> "ProjectListItem":
         return cls(
-            **_project_fields(seen, plan, hosts, level),
-            active_time=seen.usage.active_seconds,
+            **_project_fields(entry, plan, hosts, level),
+            active_time=entry.usage.active_seconds,
             org_name=organization.name,
-            deleted_at=seen.project.deleted_at,
-            recoverable_until=seen.project.recoverable_until,
+            deleted_at=entry.project.deleted_at,
+            recoverable_until=entry.project.recoverable_until,
         )
 
 
@@ -85,7 +85,7 @@ class ProjectView(_ProjectFields):
     @classmethod
     def of(
         cls,
-        seen: ProjectWithUsage,
+        entry: ProjectWithUsage,
         plan: Plan,
         hosts: EndpointHosts,
         level: AccessLevel,
@@ -93,12 +93,12 @@ class ProjectView(_ProjectFields):
     ) -> "ProjectView":
         now = clock.now()
         return cls(
-            **_project_fields(seen, plan, hosts, level),
+            **_project_fields(entry, plan, hosts, level),
             data_storage_bytes_hour=0,
-            data_transfer_bytes=seen.usage.bytes_out,
-            written_data_bytes=seen.usage.written_bytes,
-            compute_time_seconds=seen.usage.compute_seconds,
-            active_time_seconds=seen.usage.active_seconds,
+            data_transfer_bytes=entry.usage.bytes_out,
+            written_data_bytes=entry.usage.written_bytes,
+            compute_time_seconds=entry.usage.compute_seconds,
+            active_time_seconds=entry.usage.active_seconds,
             consumption_period_start=month_start(now),
             consumption_period_end=month_end(now),
             owner=owner,
@@ -118,8 +118,8 @@ def with_empty_usage(project: Project) -> ProjectWithUsage:
     return ProjectWithUsage(project, None, None)
 
 
-def _project_fields(seen: ProjectWithUsage, plan: Plan, hosts: EndpointHosts, level: AccessLevel) -> dict[str, Any]:
-    project = seen.project
+def _project_fields(entry: ProjectWithUsage, plan: Plan, hosts: EndpointHosts, level: AccessLevel) -> dict[str, Any]:
+    project = entry.project
     return {
         "id": project.id,
         "platform_id": project.region_id.split("-", 1)[0],
@@ -137,11 +137,11 @@ def _project_fields(seen: ProjectWithUsage, plan: Plan, hosts: EndpointHosts, le
         "history_retention_seconds": project.history_retention_seconds,
         "created_at": project.created_at,
         "updated_at": project.updated_at,
-        "synthetic_storage_size": seen.storage_bytes,
+        "synthetic_storage_size": entry.storage_bytes,
         "quota_reset_at": month_end(clock.now()),
         "owner_id": project.org_id,
-        "compute_last_active_at": seen.last_active,
+        "compute_last_active_at": entry.last_active,
         "org_id": project.org_id,
-        "cpu_used_sec": seen.usage.cpu_seconds,
+        "cpu_used_sec": entry.usage.cpu_seconds,
         "effective_project_permission": level.name,
     }

@@ -19,8 +19,8 @@ from bough.api.dependencies import (
     ServicesDep,
     WritableProject,
 )
-from bough.api.paging import decode_cursor
-from bough.api.schemas import Body, ComputeUnits, Flag, IdText, Name, Pagination, Text, View, to_pagination, to_response
+from bough.api.paging import Pagination, decode_cursor, to_pagination
+from bough.api.schemas import Body, ComputeUnits, Flag, IdText, Name, Text, View, to_response
 from bough.api.v2.branch_views import BranchView
 from bough.api.v2.connection_uris import ConnectionDetails
 from bough.api.v2.databases import DatabaseView
@@ -43,7 +43,7 @@ from bough.store.projects import ProjectWithUsage
 
 router = APIRouter(tags=["Project"], route_class=IdempotentRoute)
 
-SMALL_PAGE = 100  # projects that are read in less time than it takes to ask another thread for them
+SMALL_PAGE = 100  # up to this size, a query takes less time than passing it to a thread
 
 RetentionSeconds = Annotated[StrictInt, Field(ge=0, le=MAX_HISTORY_RETENTION_SECONDS)]
 
@@ -74,25 +74,25 @@ class ProjectCreate(Body):
     project: NewProjectBody
 
     def to_new_project(self) -> NewProject:
-        asked = self.project
+        body = self.project
         limits = {"autoscaling_limit_min_cu", "autoscaling_limit_max_cu"}
         return NewProject(
-            name=asked.name,
-            org_id=OrganizationId(asked.org_id) if asked.org_id else None,
-            region_id=asked.region_id,
-            pg_version=asked.pg_version,
-            provisioner=asked.provisioner,
-            store_passwords=asked.store_passwords,
-            history_retention_seconds=asked.history_retention_seconds,
-            settings=asked.settings.dump_provided(),
+            name=body.name,
+            org_id=OrganizationId(body.org_id) if body.org_id else None,
+            region_id=body.region_id,
+            pg_version=body.pg_version,
+            provisioner=body.provisioner,
+            store_passwords=body.store_passwords,
+            history_retention_seconds=body.history_retention_seconds,
+            settings=body.settings.dump_provided(),
             default_endpoint_settings={
-                **asked.model_dump(include=limits, exclude_none=True),
-                **asked.default_endpoint_settings.dump_provided(),
+                **body.model_dump(include=limits, exclude_none=True),
+                **body.default_endpoint_settings.dump_provided(),
             },
-            branch_name=asked.branch.name,
-            role_name=asked.branch.role_name,
-            database_name=asked.branch.database_name,
-            annotations=asked.branch.annotations,
+            branch_name=body.branch.name,
+            role_name=body.branch.role_name,
+            database_name=body.branch.database_name,
+            annotations=body.branch.annotations,
         )
 
 
@@ -107,13 +107,13 @@ class ProjectUpdate(Body):
     project: ChangedProjectBody
 
     def to_project_change(self) -> ProjectChange:
-        asked = self.project
-        endpoints = asked.default_endpoint_settings
+        body = self.project
+        endpoints = body.default_endpoint_settings
         return ProjectChange(
-            name=asked.name,
-            settings=asked.settings.dump_provided(),
+            name=body.name,
+            settings=body.settings.dump_provided(),
             default_endpoint_settings=endpoints.dump_provided() if endpoints else None,
-            history_retention_seconds=asked.history_retention_seconds,
+            history_retention_seconds=body.history_retention_seconds,
         )
 
 
@@ -151,24 +151,24 @@ class ProjectCreated(View):
     endpoints: list[EndpointView]
 
     @classmethod
-    def of(cls, made: CreatedProject, project: ProjectView, context: Context) -> "ProjectCreated":
-        region_id, hosts = made.project.region_id, context.services.hosts
+    def of(cls, created: CreatedProject, project: ProjectView, context: Context) -> "ProjectCreated":
+        region_id, hosts = created.project.region_id, context.services.hosts
         uri = ConnectionDetails.of(
-            made.endpoint,
+            created.endpoint,
             region_id,
             hosts,
-            role=made.role.name,
-            password=made.password,
-            database=made.database.name,
+            role=created.role.name,
+            password=created.password,
+            database=created.database.name,
         )
         return cls(
             project=project,
             connection_uris=[uri],
-            roles=[RoleView.of(made.role, made.password)],
-            databases=[DatabaseView.of(made.database)],
-            operations=[OperationView.of(operation) for operation in made.operations],
-            branch=BranchView.new(made.branch, made.creator_name),
-            endpoints=[EndpointView.of(made.endpoint, region_id, hosts)],
+            roles=[RoleView.of(created.role, created.password)],
+            databases=[DatabaseView.of(created.database)],
+            operations=[OperationView.of(operation) for operation in created.operations],
+            branch=BranchView.new(created.branch, created.creator_name),
+            endpoints=[EndpointView.of(created.endpoint, region_id, hosts)],
         )
 
 
@@ -189,21 +189,23 @@ async def list_projects(
     timeout: Timeout = None,
     recoverable: Annotated[bool, Query()] = False,
 ) -> Response:
-    """The projects of the caller's organizations, newest first; with `recoverable` the deleted ones."""
-    place = decode_cursor(cursor)
+    """List the projects of the caller's organizations, newest first. With `recoverable`, list the deleted projects that
+    can be recovered.
+    """
+    after = decode_cursor(cursor)
     if org_id is not None:
         caller.organization(OrganizationId(org_id), right=OrgRight.READ)
-    asked = [each for known, each in caller.memberships.items() if org_id in (None, known)]
+    memberships = [each for known, each in caller.memberships.items() if org_id in (None, known)]
     now = clock.now() if recoverable else None
     async with services.store.read(slow=bool(search) or limit > SMALL_PAGE) as rows:
-        reach = await levels.find_reachable_projects(
-            rows, caller, asked, AccessLevel.ADMIN if recoverable else AccessLevel.VIEWER
+        scope = await levels.find_reachable_projects(
+            rows, caller, memberships, AccessLevel.ADMIN if recoverable else AccessLevel.VIEWER
         )
-        page = await rows.projects.page(reach, search=search, limit=limit, after=place, recoverable_at=now)
-        has = await levels.load_levels(rows, caller, (seen.project for seen in page.rows))
+        page = await rows.projects.page(scope, search=search, limit=limit, after=after, recoverable_at=now)
+        access_levels = await levels.load_levels(rows, caller, (entry.project for entry in page.rows))
     owners = {known: each.organization for known, each in caller.memberships.items()}
-    shown = _listed(services, page, owners, has)
-    return to_response(ProjectsResponse(projects=shown, pagination=to_pagination(page)))
+    views = _to_list_items(services, page, owners, access_levels)
+    return to_response(ProjectsResponse(projects=views, pagination=to_pagination(page)))
 
 
 @router.get("/projects/shared", response_model=SharedProjectsResponse)
@@ -215,76 +217,76 @@ async def list_shared_projects(
     search: Search = "",
     timeout: Timeout = None,
 ) -> Response:
-    """The projects that other organizations share with the caller, newest first."""
-    place = decode_cursor(cursor)
+    """List the projects that other organizations share with the caller, newest first."""
+    after = decode_cursor(cursor)
     async with services.store.read(slow=bool(search) or limit > SMALL_PAGE) as rows:
-        reach = await levels.find_shared_projects(rows, caller)
-        page = await rows.projects.page(reach, search=search, limit=limit, after=place)
-        has = await levels.load_levels(rows, caller, (seen.project for seen in page.rows))
-        owners = await rows.organizations.get_many(reach.keys())
-    shown = _listed(services, page, owners, has)
-    return to_response(SharedProjectsResponse(projects=shown, pagination=to_pagination(page)))
+        scope = await levels.find_shared_projects(rows, caller)
+        page = await rows.projects.page(scope, search=search, limit=limit, after=after)
+        access_levels = await levels.load_levels(rows, caller, (entry.project for entry in page.rows))
+        owners = await rows.organizations.get_many(scope.keys())
+    views = _to_list_items(services, page, owners, access_levels)
+    return to_response(SharedProjectsResponse(projects=views, pagination=to_pagination(page)))
 
 
 @router.post("/projects", response_model=ProjectCreated, status_code=201)
 async def create_project(body: ProjectCreate, context: ContextDep) -> Response:
-    """A project with one branch, a role, a database and an endpoint that starts at once."""
-    made = await control_projects.create_project(context, body.to_new_project())
-    return to_response(ProjectCreated.of(made, await _shown(context, made.project), context), 201)
+    """Create a project with one branch, a role, a database and an endpoint, which starts immediately."""
+    created = await control_projects.create_project(context, body.to_new_project())
+    return to_response(ProjectCreated.of(created, await _load_view(context, created.project), context), 201)
 
 
 @router.get("/projects/{project_id}", response_model=ProjectResponse)
 async def get_project(project: ReadableProject, context: ContextDep) -> Response:
-    """One project."""
-    return to_response(ProjectResponse(project=await _shown(context, project)))
+    """Get a project."""
+    return to_response(ProjectResponse(project=await _load_view(context, project)))
 
 
 @router.patch("/projects/{project_id}", response_model=ProjectChanged)
 async def update_project(project: WritableProject, body: ProjectUpdate, context: ContextDep) -> Response:
-    """Change a project's name, settings, endpoint defaults or history window."""
+    """Change the name, settings, endpoint defaults or history retention of a project."""
     changed, operations = await control_projects.update_project(context, project, body.to_project_change())
-    shown = [OperationView.of(operation) for operation in operations]
-    return to_response(ProjectChanged(project=await _shown(context, changed), operations=shown))
+    views = [OperationView.of(operation) for operation in operations]
+    return to_response(ProjectChanged(project=await _load_view(context, changed), operations=views))
 
 
 @router.delete("/projects/{project_id}", response_model=ProjectResponse)
 async def delete_project(project: DeletableProject, context: ContextDep) -> Response:
-    """Delete a project. Its computes stop; for seven days (a setting) it can be recovered."""
+    """Delete a project and stop its computes. It can be recovered for seven days (configurable)."""
     return to_response(
-        ProjectResponse(project=await _shown(context, await control_projects.delete_project(context, project)))
+        ProjectResponse(project=await _load_view(context, await control_projects.delete_project(context, project)))
     )
 
 
 @router.post("/projects/{project_id}/recover", response_model=ProjectRecovered)
 async def recover_project(project: RecoverableProject, context: ContextDep) -> Response:
-    """Bring a deleted project back whole."""
+    """Recover a deleted project with all its data."""
     recovered = await control_projects.recover_project(context, project)
     async with context.services.store.read() as rows:
-        branches = [BranchView.of(seen) for seen in await rows.branch_pages.list_in_project(project.id)]
-    return to_response(ProjectRecovered(project=await _shown(context, recovered), branches=branches))
+        branches = [BranchView.of(entry) for entry in await rows.branch_pages.list_in_project(project.id)]
+    return to_response(ProjectRecovered(project=await _load_view(context, recovered), branches=branches))
 
 
-def _listed(
-    given: Services,
+def _to_list_items(
+    services: Services,
     page: Page[ProjectWithUsage],
     owners: Mapping[OrganizationId, Organization],
-    has: Mapping[ProjectId, AccessLevel],
+    access_levels: Mapping[ProjectId, AccessLevel],
 ) -> list[ProjectListItem]:
     return [
-        ProjectListItem.of(seen, owner, given.settings.plan(owner.plan), given.hosts, has[seen.id])
-        for seen in page.rows
-        if (owner := owners[seen.project.org_id])
+        ProjectListItem.of(entry, owner, services.settings.plan(owner.plan), services.hosts, access_levels[entry.id])
+        for entry in page.rows
+        if (owner := owners[entry.project.org_id])
     ]
 
 
-async def _shown(context: Context, project: Project) -> ProjectView:
+async def _load_view(context: Context, project: Project) -> ProjectView:
     async with context.services.store.read() as rows:
-        seen = await rows.projects.get_with_usage(project.id)
+        entry = await rows.projects.get_with_usage(project.id)
         user = await rows.users.get(project.created_by)
         organization = await lookup.organization_of(rows, context.principal, project)
         level = await levels.load_level(rows, context.principal, project)
     plan = context.organization_plan(organization)
-    measured = with_empty_usage(project) if seen is None else replace(seen, project=project)
+    measured = with_empty_usage(project) if entry is None else replace(entry, project=project)
     return ProjectView.of(
         measured, plan, context.services.hosts, level, to_project_owner(user, organization, plan) if user else None
     )

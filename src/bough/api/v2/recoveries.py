@@ -1,4 +1,4 @@
-"""Branches that were deleted and come back."""
+"""Recovery of deleted branches."""
 
 from fastapi import APIRouter, Response
 
@@ -19,13 +19,16 @@ class BranchRecovered(View):
 
 @router.post("/projects/{project_id}/branches/{branch_id}/recover", response_model=BranchRecovered)
 async def recover_project_branch(project: WritableProject, branch_id: BranchIdPath, context: ContextDep) -> Response:
-    """Bring a deleted branch back whole, with the endpoints that went with it: connection strings work again.
+    """Recover a deleted branch with its data and the endpoints that were deleted with it. Connection strings work
+    again.
 
-    For a day after its deletion (a setting); `recovery.recoverable_until` tells until when.
+    This is possible for one day after the deletion (configurable), until `recovery.recoverable_until`.
     """
-    back = await recover_branch(context, project, BranchId(branch_id))
+    recovered = await recover_branch(context, project, BranchId(branch_id))
     async with context.services.store.read() as rows:
-        seen = await rows.branch_pages.get(project.id, back.branch.id)
-    view = BranchView.new(back.branch, None) if seen is None else BranchView.of(seen)
-    served = [EndpointView.of(endpoint, project.region_id, context.services.hosts) for endpoint in back.endpoints]
-    return to_response(BranchRecovered(branch=view, endpoints=served))
+        entry = await rows.branch_pages.get(project.id, recovered.branch.id)
+    view = BranchView.new(recovered.branch, None) if entry is None else BranchView.of(entry)
+    endpoints = [
+        EndpointView.of(endpoint, project.region_id, context.services.hosts) for endpoint in recovered.endpoints
+    ]
+    return to_response(BranchRecovered(branch=view, endpoints=endpoints))

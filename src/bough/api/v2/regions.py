@@ -1,4 +1,4 @@
-"""Regions: a setting of the installation."""
+"""Regions, which are configured in the settings of the installation."""
 
 from typing import Annotated
 
@@ -28,10 +28,10 @@ class RegionsResponse(View):
 async def get_active_regions(
     caller: PrincipalDep, services: ServicesDep, org_id: Annotated[IdText | None, Query()] = None
 ) -> Response:
-    """The regions a project can be created in."""
+    """List the regions in which a project can be created."""
     if org_id is not None:
         caller.organization(OrganizationId(org_id), right=OrgRight.READ)
-    shown = [
+    views = [
         RegionView(
             region_id=region.id,
             name=region.name,
@@ -41,4 +41,4 @@ async def get_active_regions(
         )
         for position, region in enumerate(services.settings.regions)
     ]
-    return to_response(RegionsResponse(regions=shown))
+    return to_response(RegionsResponse(regions=views))

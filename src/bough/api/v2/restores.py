@@ -1,4 +1,4 @@
-"""Branches that get other data: of a point in their own history, or of another branch."""
+"""Restores of a branch from its own history or from another branch."""
 
 from fastapi import APIRouter, Response
 
@@ -16,12 +16,12 @@ router = APIRouter(tags=["Branch"], route_class=IdempotentRoute)
 async def restore_project_branch(
     project: WritableProject, branch_id: BranchIdPath, body: BranchRestore, context: ContextDep
 ) -> Response:
-    """Give a branch the data of a point in its own history, or of another branch, as that is or was: a reset is a
-    restore from the parent. The branch keeps its id, its endpoints and its passwords, so connection strings go on
-    working.
+    """Restore a branch to a point in its own history, or to the current or an earlier state of another branch. A
+    restore from the parent is a reset. The branch keeps its id, endpoints and passwords, so connection strings continue
+    to work.
 
-    What it has now stays as the branch `preserve_under_name`, and its children move to that. The name is required for
-    a restore to itself, and when the branch has children.
+    With `preserve_under_name`, the current data is kept as a branch of that name, which becomes the parent of the
+    restored branch's children. The name is required for a restore from its own history and if the branch has children.
     """
     return await build_branch_response(
         context, *await restore_branch(context, project, BranchId(branch_id), body.to_restore_request())

@@ -1,4 +1,4 @@
-"""Roles: list, create, get, delete; show and reset a password."""
+"""Roles: list, create, get, delete; reveal and reset a password."""
 
 from datetime import datetime
 from typing import Annotated
@@ -30,14 +30,14 @@ COLLECTION_PATH = "/projects/{project_id}/branches/{branch_id}/roles"
 ITEM_PATH = f"{COLLECTION_PATH}/{rest_of_path('role_name')}"
 
 
-def _without_verb(name: str) -> str:
-    """What stands behind a name is a verb, and not for this method."""
+def _check_no_action(name: str) -> str:
+    """Rejects a path that ends with an action for another method."""
     if name.endswith(("/reveal_password", "/reset_password")):
         raise HTTPException(405)
     return name
 
 
-RoleName = Annotated[PathText, Path(alias="role_name"), AfterValidator(_without_verb)]
+RoleName = Annotated[PathText, Path(alias="role_name"), AfterValidator(_check_no_action)]
 
 
 class NewRoleBody(Body):
@@ -60,7 +60,7 @@ class RoleView(View):
 
     @classmethod
     def of(cls, role: Role, password: str | None = None) -> "RoleView":
-        """With its password only in the answer that made or reset it."""
+        """Only responses that create the role or reset its password contain the password."""
         return cls(
             branch_id=role.branch_id,
             name=role.name,
@@ -93,30 +93,30 @@ class RolePassword(View):
 async def list_project_branch_roles(
     project: ReadableProject, branch_id: BranchIdPath, services: ServicesDep
 ) -> Response:
-    """The branch's roles by name; one that was made with SQL is here some seconds later."""
+    """List the branch's roles by name. A role that was created with SQL appears after a few seconds."""
     async with services.store.read() as rows:
         branch = await lookup.branch(rows, project, BranchId(branch_id))
-        found = await rows.roles.list_in_branch(branch.id)
-    return to_response(RolesResponse(roles=[RoleView.of(role) for role in found]))
+        roles = await rows.roles.list_in_branch(branch.id)
+    return to_response(RolesResponse(roles=[RoleView.of(role) for role in roles]))
 
 
 @router.post(COLLECTION_PATH, response_model=RoleOperations, status_code=201)
 async def create_project_branch_role(
     project: WritableProject, branch_id: BranchIdPath, body: RoleCreate, context: ContextDep
 ) -> Response:
-    """A role with a password, which is in the answer; with `no_login` a group that others can be members of."""
-    asked = body.role
+    """Create a role. The response contains its password. With `no_login`, the role is a group without a password."""
+    requested = body.role
     role, password, operations = await create_role(
-        context, project, BranchId(branch_id), asked.name, can_login=not asked.no_login
+        context, project, BranchId(branch_id), requested.name, can_login=not requested.no_login
     )
-    return _shown(role, password, operations, status=201)
+    return _build_response(role, password, operations, status=201)
 
 
 @router.get(ITEM_PATH + "/reveal_password", response_model=RolePassword)
 async def get_project_branch_role_password(
     project: ConnectableProject, branch_id: BranchIdPath, role_name: RoleName, context: ContextDep
 ) -> Response:
-    """The role's password, where the project stores them."""
+    """Get the role's password, if the project stores passwords."""
     return to_response(
         RolePassword(password=await reveal_role_password(context, project, BranchId(branch_id), role_name))
     )
@@ -126,15 +126,15 @@ async def get_project_branch_role_password(
 async def reset_project_branch_role_password(
     project: WritableProject, branch_id: BranchIdPath, role_name: RoleName, context: ContextDep
 ) -> Response:
-    """Give the role a new password, which is in the answer. The old one stops working at once."""
-    return _shown(*await reset_role_password(context, project, BranchId(branch_id), role_name))
+    """Reset the role's password. The response contains the new one. The old password stops working immediately."""
+    return _build_response(*await reset_role_password(context, project, BranchId(branch_id), role_name))
 
 
 @router.get(ITEM_PATH, response_model=RoleResponse)
 async def get_project_branch_role(
     project: ReadableProject, branch_id: BranchIdPath, role_name: RoleName, services: ServicesDep
 ) -> Response:
-    """One role, without its password."""
+    """Get a role, without its password."""
     async with services.store.read() as rows:
         branch = await lookup.branch(rows, project, BranchId(branch_id))
         role = await rows.roles.get(branch.id, role_name)
@@ -143,15 +143,15 @@ async def get_project_branch_role(
     return to_response(RoleResponse(role=RoleView.of(role)))
 
 
-@router.delete(ITEM_PATH, response_model=RoleOperations, responses={204: {"description": "There is no such role"}})
+@router.delete(ITEM_PATH, response_model=RoleOperations, responses={204: {"description": "The role does not exist"}})
 async def delete_project_branch_role(
     project: WritableProject, branch_id: BranchIdPath, role_name: RoleName, context: ContextDep
 ) -> Response:
-    """Delete a role. What it owned in a database belongs to the database's owner then."""
-    gone = await delete_role(context, project, BranchId(branch_id), role_name)
-    return Response(status_code=204) if gone is None else _shown(gone[0], None, gone[1])
+    """Delete a role. Its objects in a database are reassigned to the owner of the database."""
+    deleted = await delete_role(context, project, BranchId(branch_id), role_name)
+    return Response(status_code=204) if deleted is None else _build_response(deleted[0], None, deleted[1])
 
 
-def _shown(role: Role, password: str | None, operations: list[Operation], status: int = 200) -> Response:
-    shown = [OperationView.of(operation) for operation in operations]
-    return to_response(RoleOperations(role=RoleView.of(role, password), operations=shown), status)
+def _build_response(role: Role, password: str | None, operations: list[Operation], status: int = 200) -> Response:
+    views = [OperationView.of(operation) for operation in operations]
+    return to_response(RoleOperations(role=RoleView.of(role, password), operations=views), status)

@@ -1,4 +1,4 @@
-"""Schedules of snapshots: what a branch has, and what it shall have."""
+"""Snapshot schedules of branches: get and set."""
 
 from typing import Annotated
 
@@ -40,7 +40,7 @@ class ScheduleItemBody(Body):
 
     def to_item(self) -> ScheduleItem:
         if self.month is not None:
-            raise Invalid("schedule: month is not used: the rarest snapshots are monthly ones. Leave it out.")
+            raise Invalid("schedule: month is not used, because snapshots are taken at least monthly. Leave it out.")
         return ScheduleItem(
             frequency=self.frequency, hour=self.hour, day=self.day, retention_seconds=self.retention_seconds
         )
@@ -51,23 +51,27 @@ class ScheduleBody(Body):
 
 
 class Nothing(View):
-    """There is nothing to tell."""
+    """An empty object."""
 
 
 @router.get("/projects/{project_id}/branches/{branch_id}/backup_schedule", response_model=ScheduleView)
 async def get_snapshot_schedule(project: ReadableProject, branch_id: BranchIdPath, services: ServicesDep) -> Response:
-    """When snapshots of a branch are taken by themselves; an empty list: never. Hours are in UTC."""
+    """Get the schedule of automatic snapshots of a branch. The list is empty if there is none. Hours are in UTC."""
     async with services.store.read() as rows:
         branch = await lookup.branch(rows, project, BranchId(branch_id))
-        found = await rows.snapshot_schedules.get(branch.id)
-    return to_response(ScheduleView(schedule=[ScheduleItemView.of(item) for item in found.items] if found else []))
+        schedule = await rows.snapshot_schedules.get(branch.id)
+    return to_response(
+        ScheduleView(schedule=[ScheduleItemView.of(item) for item in schedule.items] if schedule else [])
+    )
 
 
 @router.put("/projects/{project_id}/branches/{branch_id}/backup_schedule", response_model=Nothing)
 async def set_snapshot_schedule(
     project: WritableProject, branch_id: BranchIdPath, body: ScheduleBody, context: ContextDep
 ) -> Response:
-    """Say when snapshots of a root branch are taken, and how long each is kept; an empty list ends it."""
+    """Set when automatic snapshots of a root branch are taken and how long they are kept. An empty list removes the
+    schedule.
+    """
     items = [item.to_item() for item in body.schedule]
     await schedules.set_snapshot_schedule(context, project, BranchId(branch_id), items)
     return to_response(Nothing())

@@ -1,4 +1,4 @@
-"""Snapshots: create, list, change, delete, restore, and finalize what was restored."""
+"""Snapshots: create, list, change, delete, restore, finalize a restore."""
 
 from datetime import datetime
 from typing import Annotated
@@ -23,7 +23,7 @@ from bough.ids import BranchId, SnapshotId
 
 router = APIRouter(tags=["Snapshot"], route_class=IdempotentRoute)
 
-SnapshotIdPath = Annotated[str, Path(pattern=ids.PATTERN, alias="snapshot_id")]  # in a path
+SnapshotIdPath = Annotated[str, Path(pattern=ids.PATTERN, alias="snapshot_id")]
 NameQuery = Annotated[Text | None, Query(min_length=1, max_length=256)]
 
 
@@ -83,11 +83,11 @@ class SnapshotUpdate(Body):
     snapshot: ChangedSnapshotBody
 
     def to_snapshot_change(self) -> SnapshotChange:
-        asked = self.snapshot
+        requested = self.snapshot
         return SnapshotChange(
-            name=asked.name,
-            sets_expiration="expires_at" in asked.model_fields_set,
-            expires_at=asked.expires_at,
+            name=requested.name,
+            sets_expiration="expires_at" in requested.model_fields_set,
+            expires_at=requested.expires_at,
         )
 
 
@@ -111,26 +111,26 @@ async def create_snapshot(
     name: NameQuery = None,
     expires_at: Annotated[Timestamp | None, Query()] = None,
 ) -> Response:
-    """Keep what a root branch has now, or had at a point of its history."""
+    """Create a snapshot of a root branch, of its current data or of a point in its history."""
     point = points.parse_point(lsn, timestamp, lsn_name="lsn", at_name="timestamp")
-    wish = NewSnapshot(point=point, name=name, expires_at=expires_at)
-    made, operations = await control_snapshots.create_snapshot(context, project, BranchId(branch_id), wish)
-    return to_response(SnapshotCreated(snapshot=SnapshotView.of(made), operations=_shown(operations)))
+    request = NewSnapshot(point=point, name=name, expires_at=expires_at)
+    created, operations = await control_snapshots.create_snapshot(context, project, BranchId(branch_id), request)
+    return to_response(SnapshotCreated(snapshot=SnapshotView.of(created), operations=_to_views(operations)))
 
 
 @router.get("/projects/{project_id}/snapshots", response_model=SnapshotsResponse)
 async def list_snapshots(project: ReadableProject, services: ServicesDep) -> Response:
-    """The project's snapshots, newest first; one that is being made has no sizes yet."""
+    """List the project's snapshots, newest first. A snapshot that is being created has no sizes yet."""
     async with services.store.read() as rows:
-        found = await rows.snapshots.list_in_project(project.id)
-    return to_response(SnapshotsResponse(snapshots=[SnapshotView.of(each) for each in found]))
+        snapshots = await rows.snapshots.list_in_project(project.id)
+    return to_response(SnapshotsResponse(snapshots=[SnapshotView.of(each) for each in snapshots]))
 
 
 @router.patch("/projects/{project_id}/snapshots/{snapshot_id}", response_model=SnapshotResponse)
 async def update_snapshot(
     project: WritableProject, snapshot_id: SnapshotIdPath, body: SnapshotUpdate, context: ContextDep
 ) -> Response:
-    """Change a snapshot's name, or when it expires; `expires_at: null` means never."""
+    """Change the name or expiration of a snapshot. With `expires_at: null`, it never expires."""
     changed = await control_snapshots.update_snapshot(
         context, project, SnapshotId(snapshot_id), body.to_snapshot_change()
     )
@@ -139,9 +139,9 @@ async def update_snapshot(
 
 @router.delete("/projects/{project_id}/snapshots/{snapshot_id}", response_model=OperationsResponse, status_code=202)
 async def delete_snapshot(project: WritableProject, snapshot_id: SnapshotIdPath, context: ContextDep) -> Response:
-    """Delete a snapshot and its data. Branches that were made of it stay."""
+    """Delete a snapshot and its data. Branches that were created from it are kept."""
     operations = await control_snapshots.delete_snapshot(context, project, SnapshotId(snapshot_id))
-    return to_response(OperationsResponse(operations=_shown(operations)), 202)
+    return to_response(OperationsResponse(operations=_to_views(operations)), 202)
 
 
 @router.post("/projects/{project_id}/snapshots/{snapshot_id}/restore", response_model=SnapshotRestored)
@@ -152,21 +152,21 @@ async def restore_snapshot(
     body: SnapshotRestoreBody | None = None,
     name: Annotated[Text | None, Query(min_length=1, max_length=256, deprecated=True)] = None,
 ) -> Response:
-    """A new branch with what the snapshot holds. With `finalize_restore` it takes the place of the snapshot's branch,
-    or of `target_branch_id`; without it, it is there to be looked at first.
+    """Create a branch from a snapshot. With `finalize_restore`, it replaces the snapshot's branch or
+    `target_branch_id`. Without it, you can inspect the new branch first.
     """
-    asked = body or SnapshotRestoreBody()
-    wish = RequestedSnapshotRestore(
-        name=asked.name or name,
-        target_id=BranchId(asked.target_branch_id) if asked.target_branch_id else None,
-        should_finalize=asked.finalize_restore,
+    requested = body or SnapshotRestoreBody()
+    request = RequestedSnapshotRestore(
+        name=requested.name or name,
+        target_id=BranchId(requested.target_branch_id) if requested.target_branch_id else None,
+        should_finalize=requested.finalize_restore,
     )
-    made = await snapshot_restores.restore_snapshot(context, project, SnapshotId(snapshot_id), wish)
+    created = await snapshot_restores.restore_snapshot(context, project, SnapshotId(snapshot_id), request)
     return to_response(
         SnapshotRestored(
-            branch=BranchView.new(made.branch, made.creator_name),
-            endpoints=[EndpointView.of(each, project.region_id, context.services.hosts) for each in made.endpoints],
-            operations=_shown(made.operations),
+            branch=BranchView.new(created.branch, created.creator_name),
+            endpoints=[EndpointView.of(each, project.region_id, context.services.hosts) for each in created.endpoints],
+            operations=_to_views(created.operations),
         )
     )
 
@@ -175,13 +175,13 @@ async def restore_snapshot(
 async def finalize_restore_branch(
     project: WritableProject, branch_id: BranchIdPath, context: ContextDep, body: FinalizeRestoreBody | None = None
 ) -> Response:
-    """A branch that was restored from a snapshot takes over the endpoints and the name of the one it was restored
-    for; that one gets `name`, or is called `… (old)`.
+    """Finalize a restore from a snapshot: the restored branch takes over the endpoints and the name of the branch that
+    it replaces. The replaced branch is renamed to `name`, by default `… (old)`.
     """
-    asked = body or FinalizeRestoreBody()
-    operations = await finalize.finalize_restore(context, project, BranchId(branch_id), asked.name)
-    return to_response(OperationsResponse(operations=_shown(operations)))
+    requested = body or FinalizeRestoreBody()
+    operations = await finalize.finalize_restore(context, project, BranchId(branch_id), requested.name)
+    return to_response(OperationsResponse(operations=_to_views(operations)))
 
 
-def _shown(operations: list[Operation]) -> list[OperationView]:
+def _to_views(operations: list[Operation]) -> list[OperationView]:
     return [OperationView.of(operation) for operation in operations]

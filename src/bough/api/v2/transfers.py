@@ -1,4 +1,4 @@
-"""Projects that change their owner: many at once between organizations, or one that is offered and taken over."""
+"""Transfers of projects between organizations: directly, or with a transfer request that is accepted."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -40,7 +40,7 @@ class ProjectsTransfer(Body):
 
 
 class ProjectsTransferred(View):
-    """An empty object: clients of this API expect one here."""
+    """An empty object, as clients of this API expect."""
 
 
 class UnsatisfiedLimit(View):
@@ -64,10 +64,10 @@ class TransferRequestView(View):
     expires_at: datetime
 
     @classmethod
-    def of(cls, offer: NewTransferRequest) -> "TransferRequestView":
-        request = offer.request
+    def of(cls, created: NewTransferRequest) -> "TransferRequestView":
+        request = created.request
         return cls(
-            id=offer.id, project_id=request.project_id, created_at=request.created_at, expires_at=request.expires_at
+            id=created.id, project_id=request.project_id, created_at=request.created_at, expires_at=request.expires_at
         )
 
 
@@ -97,7 +97,7 @@ async def get_personal_organization(caller: PrincipalDep) -> Organization:
 
 
 def _plan_limit_responses(model: type[GeneralError]) -> dict[int | str, dict[str, Any]]:
-    return {406: {"model": model, "description": "The plan of the new organization has no room"}}
+    return {406: {"model": model, "description": "The plan of the new organization does not allow it"}}
 
 
 @router.post(
@@ -109,8 +109,8 @@ def _plan_limit_responses(model: type[GeneralError]) -> dict[int | str, dict[str
 async def transfer_projects_from_org_to_org(
     source: Annotated[Organization, Depends(get_source_organization)], body: ProjectsTransfer, context: ContextDep
 ) -> Response:
-    """Give projects to another organization, all of them or none. Connections stay; keys for one of the projects,
-    and roles and permissions on them, end.
+    """Transfer projects to another organization, all of them or none. Connections stay open. Project-scoped keys and
+    roles and permissions on the projects are removed.
     """
     await transfer_projects(context, source, body.destination, body.projects)
     return to_response(ProjectsTransferred())
@@ -126,7 +126,7 @@ async def transfer_projects_from_org_to_org(
 async def transfer_projects_from_user_to_org(
     source: Annotated[Organization, Depends(get_personal_organization)], body: ProjectsTransfer, context: ContextDep
 ) -> Response:
-    """The same, out of the caller's personal organization."""
+    """Transfer projects from the caller's personal organization to another organization, all of them or none."""
     await transfer_projects(context, source, body.destination, body.projects)
     return to_response(ProjectsTransferred())
 
@@ -135,9 +135,13 @@ async def transfer_projects_from_user_to_org(
 async def create_project_transfer_request(
     project: TransferableProject, context: ContextDep, body: TransferRequestCreate | None = None
 ) -> Response:
-    """Offer the project to whoever is told the `id` of the answer: keep it secret, it cannot be shown again."""
-    asked = body or TransferRequestCreate()
-    return to_response(TransferRequestView.of(await create_transfer_request(context, project, asked.ttl_seconds)), 201)
+    """Create a request to transfer the project. Anyone who knows the `id` of the response can accept it, so keep it
+    secret. It cannot be shown again.
+    """
+    requested = body or TransferRequestCreate()
+    return to_response(
+        TransferRequestView.of(await create_transfer_request(context, project, requested.ttl_seconds)), 201
+    )
 
 
 @router.put(
@@ -153,8 +157,8 @@ async def accept_project_transfer_request(
     context: ContextDep,
     body: TransferRequestAccept | None = None,
 ) -> Response:
-    """Take over a project that was offered, into the organization named or the caller's own."""
-    asked = body.org_id if body else None
-    org_id = None if asked is None else OrganizationId(asked)
+    """Accept a transfer request. The project moves to `org_id`, by default the caller's personal organization."""
+    requested = body.org_id if body else None
+    org_id = None if requested is None else OrganizationId(requested)
     await accept_transfer_request(context, ProjectId(project_id), request_id, org_id)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""The caller: which key this is, who holds it, and their organizations."""
+"""The caller: the key, the user and the user's organizations."""
 
 from datetime import datetime
 from typing import Literal
@@ -36,7 +36,7 @@ class PaymentSource(View):
 
 
 class BillingAccount(View):
-    """Nobody is billed here; clients of the API expect the fields all the same."""
+    """Always without charges. Clients of the API expect the fields."""
 
     state: Literal["active"] = "active"
     payment_source: PaymentSource = PaymentSource(type="none")
@@ -99,13 +99,13 @@ class OrganizationsResponse(View):
 
 
 def subscription_type(plan: str) -> Literal["UNKNOWN", "free_v2"]:
-    """Out of those that older clients know too; they stop at any other."""
+    """Returns only values that older clients know, because they fail on others."""
     return "free_v2" if plan == "free" else "UNKNOWN"
 
 
 @router.get("/auth", response_model=AuthDetails)
 async def get_auth_details(caller: PrincipalDep) -> Response:
-    """Which kind of key this is, and whose."""
+    """Get the kind and the owner of the API key."""
     if caller.is_person:
         return to_response(
             AuthDetails(account_id=caller.user_id, auth_method="api_key_user", auth_data=str(caller.key_id))
@@ -116,7 +116,7 @@ async def get_auth_details(caller: PrincipalDep) -> Response:
 
 @router.get("/users/me", response_model=CurrentUser)
 async def get_current_user_info(caller: PrincipalDep, services: ServicesDep) -> Response:
-    """The account that holds this key, with its limits."""
+    """Get the user of the API key, with the limits of the plan."""
     caller.check_is_person()
     async with services.store.read() as rows:
         user = await rows.users.get(caller.user_id)
@@ -127,7 +127,7 @@ async def get_current_user_info(caller: PrincipalDep, services: ServicesDep) -> 
 
 @router.get("/users/me/organizations", response_model=OrganizationsResponse, tags=["Organizations"])
 async def get_current_user_organizations(caller: PrincipalDep, services: ServicesDep) -> Response:
-    """The organizations the caller belongs to; the personal one is the first."""
+    """List the caller's organizations. The personal one is the first."""
     caller.check_is_person()
     async with services.store.read() as rows:
         organizations = await rows.organizations.list_by_user(caller.user_id)

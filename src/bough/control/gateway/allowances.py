@@ -94,4 +94,6 @@ async def start_transfer_period(rows: Rows, project_id: ProjectId, now: datetime
     """Start a new transfer period now, such as after a claim."""
     found = await rows.allowances.get_transfer(project_id)
     if found is not None:
-        await rows.allowances.save_period(TransferPeriod(project_id=project_id, began_at=now, bytes_before=found.moved))
+        await rows.allowances.save_period(
+            TransferPeriod(project_id=project_id, began_at=now, bytes_before=found.transferred_bytes)
+        )

@@ -69,7 +69,7 @@ class PreparedDatabasePool:
                 if _is_recent(await rows.prepared_databases.get_last_created_at())
                 else 0
             )
-        stopped = next((each for each in prepared if each.wished is not EndpointState.ACTIVE), None)
+        stopped = next((each for each in prepared if each.target_state is not EndpointState.ACTIVE), None)
         if stopped is not None:  # it failed to start, or was suspended by a shutdown
             self._pause()
         if stopped is not None or len(prepared) > target_size:

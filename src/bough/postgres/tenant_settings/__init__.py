@@ -1,4 +1,4 @@
-"""Which settings of Postgres a tenant may give an endpoint, and what they may say."""
+"""The Postgres settings that a tenant may set for an endpoint, and their allowed values."""
 
 from bough.postgres.tenant_settings.validation import SETTINGS_KEY, check_settings, filter_accepted
 

@@ -1,4 +1,4 @@
-"""The settings of Postgres that a tenant cannot give an endpoint, and what to say instead."""
+"""The Postgres settings that a tenant cannot set for an endpoint, and what to do instead."""
 
 _SIZE = """
     commit_timestamp_buffers effective_cache_size huge_page_size huge_pages max_connections
@@ -60,11 +60,11 @@ _PLATFORM = """
 
 _REASONS = {
     _SIZE: "follows from the size of the compute: change autoscaling_limit_max_cu instead",
-    _SESSIONS: "is not set for a whole endpoint: use ALTER ROLE … SET or ALTER DATABASE … SET",
+    _SESSIONS: "cannot be set for a whole endpoint: use ALTER ROLE … SET or ALTER DATABASE … SET",
     _PLATFORM: "belongs to the platform and cannot be set",
     "temp_file_limit": "follows from the plan of the project's organization: choose a larger plan instead",
     "wal_level": "follows from the project's setting enable_logical_replication: change that instead",
-    # Without it transaction ids run out, and tables only ever grow.
+    # Without autovacuum, transaction ids run out and tables only grow.
     "autovacuum track_counts": "stays on: tune it with the other autovacuum settings, or switch it off for a single "
     "table with ALTER TABLE … SET (autovacuum_enabled = off)",
 }

@@ -1,7 +1,7 @@
-"""The settings that a tenant may give an endpoint, by what they are about: the names and nothing but facts.
+"""The settings that a tenant may set for an endpoint, grouped by topic.
 
-A test compares them with `pg_settings` of real servers. Not here is what names files, programs, libraries or
-addresses, decides who gets in, or how safely data is written; see `withheld.py`.
+A test compares them with `pg_settings` of real servers. Settings that name files, programs, libraries or addresses,
+control who can log in, or affect the durability of data are in `reserved.py`.
 """
 
 import re
@@ -22,11 +22,11 @@ from bough.postgres.tenant_settings.value_types import (
 )
 
 OLDEST_MAJOR, NEWEST_MAJOR = 14, 18  # major versions
-MAX_PREPARED_TRANSACTIONS = 1000  # transactions of an endpoint that ask for it
-_MOST = 2**31 - 1
-# With less a copy of the running branch might lose the WAL it needs, with more the disk would fill.
-SLOT_WAL_KEEP_SIZE = IntegerType(minimum=-1, maximum=_MOST, unit="MB", allowed_range=(1024, 16_384))
-_COST = 1.7976931348623157e308
+MAX_PREPARED_TRANSACTIONS = 1000  # the highest value of the setting for one endpoint
+_INT_MAX = 2**31 - 1
+# With less, a copy of the running branch could lose the WAL it needs; with more, the disk could fill up.
+SLOT_WAL_KEEP_SIZE = IntegerType(minimum=-1, maximum=_INT_MAX, unit="MB", allowed_range=(1024, 16_384))
+_FLOAT_MAX = 1.7976931348623157e308
 
 _IDENTIFIER = r'([A-Za-z_][A-Za-z0-9_$]{0,62}|"[^"\x00-\x1f\x7f]{1,63}")'
 _NAMES = re.compile(rf"({_IDENTIFIER}( *, *{_IDENTIFIER})*)?")
@@ -47,73 +47,75 @@ class Setting:
     value_type: ValueType
     since: int = OLDEST_MAJOR
     until: int = NEWEST_MAJOR
-    needs_restart: bool = False  # it comes into force by a restart, not by a reload
+    needs_restart: bool = False  # a reload is not enough
 
 
-def _flags(names: str, since: int = OLDEST_MAJOR) -> Iterator[Setting]:
+def _booleans(names: str, since: int = OLDEST_MAJOR) -> Iterator[Setting]:
     for name in names.split():
         yield Setting(name=name, value_type=BoolType(), since=since)
 
 
-def _whole(names: str, least: int, most: int = _MOST, unit: Unit = "", since: int = OLDEST_MAJOR) -> Iterator[Setting]:
+def _integers(
+    names: str, minimum: int, maximum: int = _INT_MAX, unit: Unit = "", since: int = OLDEST_MAJOR
+) -> Iterator[Setting]:
     for name in names.split():
-        yield Setting(name=name, value_type=IntegerType(minimum=least, maximum=most, unit=unit), since=since)
+        yield Setting(name=name, value_type=IntegerType(minimum=minimum, maximum=maximum, unit=unit), since=since)
 
 
-def _real(names: str, least: float, most: float, unit: Unit = "", since: int = OLDEST_MAJOR) -> Iterator[Setting]:
+def _reals(names: str, minimum: float, maximum: float, unit: Unit = "", since: int = OLDEST_MAJOR) -> Iterator[Setting]:
     for name in names.split():
-        yield Setting(name=name, value_type=RealType(minimum=least, maximum=most, unit=unit), since=since)
+        yield Setting(name=name, value_type=RealType(minimum=minimum, maximum=maximum, unit=unit), since=since)
 
 
-def _timeout(names: str, since: int = OLDEST_MAJOR) -> Iterator[Setting]:
-    """One below a second would end sessions before they can say anything, and with them the way back."""
+def _timeouts(names: str, since: int = OLDEST_MAJOR) -> Iterator[Setting]:
+    """With a timeout below one second, sessions could end before the client can change the setting back."""
     for name in names.split():
-        kind = IntegerType(minimum=0, maximum=_MOST, unit="ms", allowed_range=(1000, _MOST), off_value=0)
-        yield Setting(name=name, value_type=kind, since=since)
+        value_type = IntegerType(minimum=0, maximum=_INT_MAX, unit="ms", allowed_range=(1000, _INT_MAX), off_value=0)
+        yield Setting(name=name, value_type=value_type, since=since)
 
 
-def _startup_limit(name: str, least: int, most: int, bounds: tuple[int, int], unit: Unit = "") -> Setting:
-    """What is set aside at the start, in shared memory or processes: bounded, so that every compute starts."""
+def _startup_limit(name: str, minimum: int, maximum: int, bounds: tuple[int, int], unit: Unit = "") -> Setting:
+    """Settings that reserve shared memory or processes at startup, limited so that every compute can start."""
     return Setting(
         name=name,
-        value_type=IntegerType(minimum=least, maximum=most, unit=unit, allowed_range=bounds),
+        value_type=IntegerType(minimum=minimum, maximum=maximum, unit=unit, allowed_range=bounds),
         needs_restart=True,
     )
 
 
 PLANNER = (
-    *_flags("""
+    *_booleans("""
         enable_async_append enable_bitmapscan enable_gathermerge enable_hashagg enable_hashjoin
         enable_incremental_sort enable_indexonlyscan enable_indexscan enable_material enable_memoize
         enable_mergejoin enable_nestloop enable_parallel_append enable_parallel_hash enable_partition_pruning
         enable_partitionwise_aggregate enable_partitionwise_join enable_seqscan enable_sort enable_tidscan
         geqo jit
     """),
-    *_flags("enable_presorted_aggregate", since=16),
-    *_flags("enable_group_by_reordering", since=17),
-    *_flags("enable_distinct_reordering enable_self_join_elimination", since=18),
-    *_real("seq_page_cost random_page_cost cpu_tuple_cost cpu_index_tuple_cost cpu_operator_cost", 0, _COST),
-    *_real("parallel_setup_cost parallel_tuple_cost", 0, _COST),
-    *_real("jit_above_cost jit_inline_above_cost jit_optimize_above_cost", -1, _COST),
-    *_real("cursor_tuple_fraction geqo_seed", 0, 1),
-    *_real("geqo_selection_bias", 1.5, 2),
-    *_real("recursive_worktable_factor", 0.001, 1e6, since=15),
-    *_whole("from_collapse_limit join_collapse_limit", 1),
-    *_whole("default_statistics_target", 1, 10_000),
-    *_whole("geqo_effort", 1, 10),
-    *_whole("geqo_generations geqo_pool_size", 0),
-    *_whole("geqo_threshold", 2),
-    *_whole("min_parallel_index_scan_size min_parallel_table_scan_size", 0, 715_827_882, "8kB"),
+    *_booleans("enable_presorted_aggregate", since=16),
+    *_booleans("enable_group_by_reordering", since=17),
+    *_booleans("enable_distinct_reordering enable_self_join_elimination", since=18),
+    *_reals("seq_page_cost random_page_cost cpu_tuple_cost cpu_index_tuple_cost cpu_operator_cost", 0, _FLOAT_MAX),
+    *_reals("parallel_setup_cost parallel_tuple_cost", 0, _FLOAT_MAX),
+    *_reals("jit_above_cost jit_inline_above_cost jit_optimize_above_cost", -1, _FLOAT_MAX),
+    *_reals("cursor_tuple_fraction geqo_seed", 0, 1),
+    *_reals("geqo_selection_bias", 1.5, 2),
+    *_reals("recursive_worktable_factor", 0.001, 1e6, since=15),
+    *_integers("from_collapse_limit join_collapse_limit", 1),
+    *_integers("default_statistics_target", 1, 10_000),
+    *_integers("geqo_effort", 1, 10),
+    *_integers("geqo_generations geqo_pool_size", 0),
+    *_integers("geqo_threshold", 2),
+    *_integers("min_parallel_index_scan_size min_parallel_table_scan_size", 0, 715_827_882, "8kB"),
     Setting(name="constraint_exclusion", value_type=EnumType(("partition", "on", "off"))),
     Setting(name="plan_cache_mode", value_type=EnumType(("auto", "force_generic_plan", "force_custom_plan"))),
 )
 
 MEMORY = (
-    *_whole("work_mem logical_decoding_work_mem gin_pending_list_limit", 64, unit="kB"),
-    Setting(name="maintenance_work_mem", value_type=IntegerType(minimum=1024, maximum=_MOST, unit="kB"), until=16),
-    Setting(name="maintenance_work_mem", value_type=IntegerType(minimum=64, maximum=_MOST, unit="kB"), since=17),
-    *_whole("temp_buffers", 100, 2**30 - 1, "8kB"),
-    *_real("hash_mem_multiplier", 1, 1000),
+    *_integers("work_mem logical_decoding_work_mem gin_pending_list_limit", 64, unit="kB"),
+    Setting(name="maintenance_work_mem", value_type=IntegerType(minimum=1024, maximum=_INT_MAX, unit="kB"), until=16),
+    Setting(name="maintenance_work_mem", value_type=IntegerType(minimum=64, maximum=_INT_MAX, unit="kB"), since=17),
+    *_integers("temp_buffers", 100, 2**30 - 1, "8kB"),
+    *_reals("hash_mem_multiplier", 1, 1000),
     Setting(
         name="vacuum_buffer_usage_limit",
         value_type=IntegerType(minimum=0, maximum=16_777_216, unit="kB", allowed_range=(128, 16_777_216), off_value=0),
@@ -122,22 +124,22 @@ MEMORY = (
 )
 
 TIMEOUTS = (
-    *_whole("statement_timeout lock_timeout client_connection_check_interval", 0, unit="ms"),
-    *_timeout("idle_in_transaction_session_timeout idle_session_timeout"),
-    *_timeout("transaction_timeout", since=17),
-    *_whole("deadlock_timeout", 1, unit="ms"),
+    *_integers("statement_timeout lock_timeout client_connection_check_interval", 0, unit="ms"),
+    *_timeouts("idle_in_transaction_session_timeout idle_session_timeout"),
+    *_timeouts("transaction_timeout", since=17),
+    *_integers("deadlock_timeout", 1, unit="ms"),
 )
 
 VACUUM = (
-    *_whole("autovacuum_naptime", 1, 2_147_483, "s"),
-    *_whole("autovacuum_work_mem", -1, unit="kB"),
-    *_whole("autovacuum_vacuum_threshold autovacuum_analyze_threshold", 0),
-    *_whole("autovacuum_vacuum_insert_threshold", -1),
-    *_whole("autovacuum_vacuum_max_threshold", -1, since=18),
-    *_whole("autovacuum_vacuum_cost_limit", -1, 10_000),
-    *_real("autovacuum_vacuum_cost_delay", -1, 100, "ms"),
-    *_real("autovacuum_vacuum_scale_factor autovacuum_vacuum_insert_scale_factor", 0, 100),
-    *_real("autovacuum_analyze_scale_factor", 0, 100),
+    *_integers("autovacuum_naptime", 1, 2_147_483, "s"),
+    *_integers("autovacuum_work_mem", -1, unit="kB"),
+    *_integers("autovacuum_vacuum_threshold autovacuum_analyze_threshold", 0),
+    *_integers("autovacuum_vacuum_insert_threshold", -1),
+    *_integers("autovacuum_vacuum_max_threshold", -1, since=18),
+    *_integers("autovacuum_vacuum_cost_limit", -1, 10_000),
+    *_reals("autovacuum_vacuum_cost_delay", -1, 100, "ms"),
+    *_reals("autovacuum_vacuum_scale_factor autovacuum_vacuum_insert_scale_factor", 0, 100),
+    *_reals("autovacuum_analyze_scale_factor", 0, 100),
     Setting(
         name="autovacuum_max_workers",
         value_type=IntegerType(minimum=1, maximum=262_143, allowed_range=(1, 32)),
@@ -159,39 +161,39 @@ VACUUM = (
         value_type=IntegerType(minimum=10_000, maximum=2_000_000_000),
         needs_restart=True,
     ),
-    *_real("vacuum_cost_delay", 0, 100, "ms"),
-    *_whole("vacuum_cost_limit", 1, 10_000),
-    *_whole("vacuum_cost_page_dirty vacuum_cost_page_hit vacuum_cost_page_miss", 0, 10_000),
-    *_whole("vacuum_freeze_min_age vacuum_multixact_freeze_min_age", 0, 1_000_000_000),
-    *_whole("vacuum_freeze_table_age vacuum_multixact_freeze_table_age", 0, 2_000_000_000),
-    *_whole("vacuum_failsafe_age vacuum_multixact_failsafe_age", 0, 2_100_000_000),
-    *_real("vacuum_max_eager_freeze_failure_rate", 0, 1, since=18),
-    *_flags("vacuum_truncate", since=18),
+    *_reals("vacuum_cost_delay", 0, 100, "ms"),
+    *_integers("vacuum_cost_limit", 1, 10_000),
+    *_integers("vacuum_cost_page_dirty vacuum_cost_page_hit vacuum_cost_page_miss", 0, 10_000),
+    *_integers("vacuum_freeze_min_age vacuum_multixact_freeze_min_age", 0, 1_000_000_000),
+    *_integers("vacuum_freeze_table_age vacuum_multixact_freeze_table_age", 0, 2_000_000_000),
+    *_integers("vacuum_failsafe_age vacuum_multixact_failsafe_age", 0, 2_100_000_000),
+    *_reals("vacuum_max_eager_freeze_failure_rate", 0, 1, since=18),
+    *_booleans("vacuum_truncate", since=18),
 )
 
 WORKERS = (
-    *_whole("max_parallel_workers max_parallel_workers_per_gather max_parallel_maintenance_workers", 0, 1024),
-    *_flags("parallel_leader_participation"),
+    *_integers("max_parallel_workers max_parallel_workers_per_gather max_parallel_maintenance_workers", 0, 1024),
+    *_booleans("parallel_leader_participation"),
     _startup_limit("max_worker_processes", 0, 262_143, (0, 64)),
-    *_whole("effective_io_concurrency maintenance_io_concurrency", 0, 1000),
-    *_whole("io_workers", 1, 32, since=18),
+    *_integers("effective_io_concurrency maintenance_io_concurrency", 0, 1000),
+    *_integers("io_workers", 1, 32, since=18),
 )
 
 LOCKS = (
-    _startup_limit("max_locks_per_transaction", 10, _MOST, (10, 512)),
-    _startup_limit("max_pred_locks_per_transaction", 10, _MOST, (10, 512)),
+    _startup_limit("max_locks_per_transaction", 10, _INT_MAX, (10, 512)),
+    _startup_limit("max_pred_locks_per_transaction", 10, _INT_MAX, (10, 512)),
     _startup_limit("max_prepared_transactions", 0, 262_143, (0, MAX_PREPARED_TRANSACTIONS)),
-    *_whole("max_pred_locks_per_page", 0),
-    *_whole("max_pred_locks_per_relation", -(2**31)),
+    *_integers("max_pred_locks_per_page", 0),
+    *_integers("max_pred_locks_per_relation", -(2**31)),
 )
 
 REPLICATION = (
-    *_timeout("wal_sender_timeout"),
+    *_timeouts("wal_sender_timeout"),
     Setting(name="max_slot_wal_keep_size", value_type=SLOT_WAL_KEEP_SIZE),
-    *_whole("idle_replication_slot_timeout", 0, unit="s", since=18),
-    *_whole("max_standby_archive_delay max_standby_streaming_delay", -1, unit="ms"),
-    *_flags("hot_standby_feedback"),
-    # Read replicas and copies take some of these too: never fewer than the platform gives everybody.
+    *_integers("idle_replication_slot_timeout", 0, unit="s", since=18),
+    *_integers("max_standby_archive_delay max_standby_streaming_delay", -1, unit="ms"),
+    *_booleans("hot_standby_feedback"),
+    # Read replicas and copies use these too, so the minimum is the platform's default.
     _startup_limit("max_wal_senders", 0, 262_143, (int(COMPUTE_DEFAULTS["max_wal_senders"]), 50)),
     _startup_limit("max_replication_slots", 0, 262_143, (int(COMPUTE_DEFAULTS["max_replication_slots"]), 100)),
     _startup_limit("max_logical_replication_workers", 0, 262_143, (0, 32)),
@@ -199,37 +201,37 @@ REPLICATION = (
         name="max_sync_workers_per_subscription",
         value_type=IntegerType(minimum=0, maximum=262_143, allowed_range=(0, 32)),
     ),
-    *_whole("max_parallel_apply_workers_per_subscription", 0, 1024, since=16),
+    *_integers("max_parallel_apply_workers_per_subscription", 0, 1024, since=16),
     Setting(name="track_commit_timestamp", value_type=BoolType(), needs_restart=True),
 )
 
 COMMIT = (
     Setting(name="synchronous_commit", value_type=EnumType(("local", "remote_write", "remote_apply", "on", "off"))),
-    *_whole("commit_delay", 0, 100_000),
-    *_whole("commit_siblings", 0, 1000),
+    *_integers("commit_delay", 0, 100_000),
+    *_integers("commit_siblings", 0, 1000),
     Setting(name="wal_compression", value_type=BoolType(), until=14),
     Setting(name="wal_compression", value_type=EnumType(("pglz", "on", "off")), since=15),
 )
 
 LOGGING = (
     Setting(name="log_statement", value_type=EnumType(("none", "ddl", "mod", "all"))),
-    *_whole("log_min_duration_statement log_min_duration_sample log_autovacuum_min_duration", -1, unit="ms"),
-    *_real("log_statement_sample_rate log_transaction_sample_rate", 0, 1),
-    *_flags("log_checkpoints log_disconnections log_duration log_lock_waits log_recovery_conflict_waits"),
-    *_flags("log_replication_commands"),
-    *_flags("log_lock_failures", since=18),
+    *_integers("log_min_duration_statement log_min_duration_sample log_autovacuum_min_duration", -1, unit="ms"),
+    *_reals("log_statement_sample_rate log_transaction_sample_rate", 0, 1),
+    *_booleans("log_checkpoints log_disconnections log_duration log_lock_waits log_recovery_conflict_waits"),
+    *_booleans("log_replication_commands"),
+    *_booleans("log_lock_failures", since=18),
     Setting(name="log_connections", value_type=BoolType(), until=17),
     Setting(
         name="log_connections", value_type=ListedType(frozenset({"on", "off", "all"}), "one of on, off, all"), since=18
     ),
-    *_whole("log_temp_files", -1, unit="kB"),
-    *_whole("log_parameter_max_length log_parameter_max_length_on_error", -1, 2**30 - 1, "B"),
+    *_integers("log_temp_files", -1, unit="kB"),
+    *_integers("log_parameter_max_length log_parameter_max_length_on_error", -1, 2**30 - 1, "B"),
     Setting(name="log_min_error_statement", value_type=EnumType(_LEVELS)),
 )
 
 STATISTICS = (
-    *_flags("track_io_timing track_wal_io_timing"),
-    *_flags("track_cost_delay_timing", since=18),
+    *_booleans("track_io_timing track_wal_io_timing"),
+    *_booleans("track_cost_delay_timing", since=18),
     Setting(name="track_functions", value_type=EnumType(("none", "pl", "all"))),
     Setting(name="compute_query_id", value_type=EnumType(("auto", "regress", "on", "off"))),
     Setting(name="stats_fetch_consistency", value_type=EnumType(("none", "cache", "snapshot")), since=15),
@@ -258,12 +260,12 @@ SESSIONS = (
         ),
     ),
     Setting(name="default_transaction_isolation", value_type=EnumType(_ISOLATION)),
-    *_flags("default_transaction_deferrable check_function_bodies synchronize_seqscans"),
+    *_booleans("default_transaction_deferrable check_function_bodies synchronize_seqscans"),
     Setting(name="bytea_output", value_type=EnumType(("escape", "hex"))),
     Setting(name="xmlbinary", value_type=EnumType(("base64", "hex"))),
     Setting(name="xmloption", value_type=EnumType(("content", "document"))),
-    *_whole("extra_float_digits", -15, 3),
-    *_whole("gin_fuzzy_search_limit", 0),
+    *_integers("extra_float_digits", -15, 3),
+    *_integers("gin_fuzzy_search_limit", 0),
 )
 
 TOPICS = {
@@ -283,5 +285,5 @@ ALL_SETTINGS = tuple(setting for settings in TOPICS.values() for setting in sett
 
 
 def available_settings(major: int) -> dict[str, Setting]:
-    """By name, in small letters."""
+    """Maps names in lower case to settings."""
     return {setting.name: setting for setting in ALL_SETTINGS if setting.since <= major <= setting.until}

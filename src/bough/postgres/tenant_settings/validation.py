@@ -1,4 +1,4 @@
-"""Check what a tenant wants of Postgres, and say what is wrong and what is possible."""
+"""Validates the Postgres settings of a tenant; errors name the allowed values."""
 
 import difflib
 from collections.abc import Mapping
@@ -7,40 +7,41 @@ from bough.errors import Invalid
 from bough.postgres.tenant_settings.reserved import RESERVED_SETTINGS
 from bough.postgres.tenant_settings.table import ALL_SETTINGS, Setting, available_settings
 
-SETTINGS_KEY = "pg_settings"  # where they are in the settings of an endpoint
-_LONGEST = 2000  # characters of a value
-_SHOWN = 63
+SETTINGS_KEY = "pg_settings"  # in the settings of an endpoint
+_MAX_LENGTH = 2000  # characters of a value
+_MAX_SHOWN = 63
 
 
 def check_settings(settings: Mapping[str, str], major: int) -> None:
-    """A setting that cannot be had, or not so, is refused with what can."""
+    """Raises Invalid for a setting that cannot be set or has a value that is not allowed."""
     known = available_settings(major)
     seen: set[str] = set()
-    for given, text in settings.items():
-        name = given.lower()
+    for requested_name, text in settings.items():
+        name = requested_name.lower()
         setting = known.get(name)
         if setting is None:
-            raise Invalid(f"{SETTINGS_KEY} has {given[:_SHOWN]!r}, which {_describe_rejection(name, major, known)}")
+            reason = _describe_rejection(name, major, known)
+            raise Invalid(f"{SETTINGS_KEY} contains {requested_name[:_MAX_SHOWN]!r}, which {reason}")
         if name in seen:
-            raise Invalid(f"{SETTINGS_KEY} has {name!r} more than once: give it once, in small letters.")
+            raise Invalid(f"{SETTINGS_KEY} contains {name!r} more than once: write it once, in lower case.")
         seen.add(name)
-        if not _is_possible(setting, text):
-            raise Invalid(f"{SETTINGS_KEY}.{name} is {text[:_SHOWN]!r}: use {setting.value_type.hint}.")
+        if not _is_allowed(setting, text):
+            raise Invalid(f"{SETTINGS_KEY}.{name} is {text[:_MAX_SHOWN]!r}: use {setting.value_type.hint}.")
 
 
 def filter_accepted(settings: Mapping[str, str] | None, major: int) -> dict[str, str]:
-    """What may come into force, by names in small letters.
+    """Returns the settings that can take effect, with names in lower case.
 
-    One that was stored before it was checked, or that another version of Postgres knew, is passed over: nothing
-    of the platform's can be among them, and no compute is kept from starting.
+    Omits settings that were stored before they were validated, or that only another version of Postgres has. So none of
+    them can override the platform, and every compute can start.
     """
     known = available_settings(major)
     lowered = {name.lower(): text for name, text in (settings or {}).items()}
-    return {name: text for name, text in lowered.items() if name in known and _is_possible(known[name], text)}
+    return {name: text for name, text in lowered.items() if name in known and _is_allowed(known[name], text)}
 
 
-def _is_possible(setting: Setting, text: str) -> bool:
-    return len(text) <= _LONGEST and text.isprintable() and setting.value_type.accepts(text)
+def _is_allowed(setting: Setting, text: str) -> bool:
+    return len(text) <= _MAX_LENGTH and text.isprintable() and setting.value_type.accepts(text)
 
 
 def _describe_rejection(name: str, major: int, known: Mapping[str, Setting]) -> str:
@@ -50,7 +51,7 @@ def _describe_rejection(name: str, major: int, known: Mapping[str, Setting]) -> 
     if name in RESERVED_SETTINGS:
         return f"{RESERVED_SETTINGS[name]}."
     if "." in name:
-        return "is of an extension: use ALTER ROLE … SET or ALTER DATABASE … SET."
+        return "belongs to an extension: use ALTER ROLE … SET or ALTER DATABASE … SET."
     near = difflib.get_close_matches(name, [*known, *RESERVED_SETTINGS], n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else "The page on computes lists those that can be set."
-    return f"is no setting of Postgres {major}. {hint}"
+    hint = f"Did you mean {near[0]!r}?" if near else "The page on computes lists the available settings."
+    return f"is not a setting of Postgres {major}. {hint}"

@@ -1,7 +1,7 @@
-"""What a setting may say, read as Postgres reads it. Pure.
+"""Types of setting values, parsed as Postgres parses them.
 
-Postgres takes more than is taken here: octal and hexadecimal numbers, whose zeros surprise people, and
-exponents of three digits. Nothing is taken here that Postgres refuses.
+Postgres accepts more: octal and hexadecimal numbers, whose leading zeros are easy to misread, and exponents of three
+digits. Everything that is accepted here is accepted by Postgres.
 """
 
 import re
@@ -16,7 +16,7 @@ _FLAG = re.compile(r"on|off?|t(r(ue?)?)?|f(a(l(se?)?)?)?|y(es?)?|no?|1|0", re.IG
 
 Unit = Literal["", "B", "kB", "8kB", "MB", "ms", "s"]
 
-# From large to small: a fraction of a unit is rounded to whole ones of the next.
+# From large to small: a fraction of a unit is rounded to a whole number of the next smaller unit.
 _SIZES = {"TB": 1 << 40, "GB": 1 << 30, "MB": 1 << 20, "kB": 1 << 10, "B": 1}
 _TIMES = {"d": 86_400_000_000, "h": 3_600_000_000, "min": 60_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
 _BASES: dict[str, tuple[dict[str, int], int]] = {
@@ -30,11 +30,11 @@ _BASES: dict[str, tuple[dict[str, int], int]] = {
 
 
 class ValueType(Protocol):
-    vartype: ClassVar[str]  # as `pg_settings` says it
+    vartype: ClassVar[str]  # as in `pg_settings`
 
     @property
     def hint(self) -> str:
-        """What is possible, for whoever wrote something else."""
+        """Describes the allowed values for an error message."""
 
     def accepts(self, text: str) -> bool: ...
 
@@ -73,7 +73,7 @@ class PatternType:
 
 @dataclass(frozen=True, slots=True)
 class ListedType:
-    """A text of a long list, in capitals or not."""
+    """A value from a long list, in any case."""
 
     vartype: ClassVar[str] = "string"
     values: frozenset[str]
@@ -85,31 +85,32 @@ class ListedType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealType:
-    """From `least` to `most`, as Postgres has it; `bounds` are ours, where they are narrower."""
+    """A number from `minimum` to `maximum`, the limits of Postgres; `allowed_range` is narrower."""
 
     minimum: float
     maximum: float
     unit: Unit = ""
     allowed_range: tuple[float, float] | None = None
-    off_value: float | None = None  # a value that is taken although it is outside of our bounds
+    off_value: float | None = None  # a value outside the bounds that is allowed
 
     vartype: ClassVar[str] = "real"
 
     @property
     def hint(self) -> str:
-        least, most = self.allowed_range or (self.minimum, self.maximum)
+        minimum, maximum = self.allowed_range or (self.minimum, self.maximum)
         off = "" if self.off_value is None else f"{self.off_value:g} or "
-        return f"{off}{self._noun} from {_shown(least)}{self._shown_unit} to {_shown(most)}{self._shown_unit}"
+        limits = [f"{_format_number(limit)}{self._unit_label}" for limit in (minimum, maximum)]
+        return f"{off}{self._noun} from {limits[0]} to {limits[1]}"
 
     def accepts(self, text: str) -> bool:
         value = self.parse(text)
         if value is None:
             return False
-        least, most = self.allowed_range or (self.minimum, self.maximum)
-        return least <= value <= most or value == self.off_value
+        minimum, maximum = self.allowed_range or (self.minimum, self.maximum)
+        return minimum <= value <= maximum or value == self.off_value
 
     def parse(self, text: str) -> float | None:
-        """The number in the setting's own unit; None when it cannot be read."""
+        """Returns the number in the setting's own unit, or None if it is invalid."""
         number = _NUMBER.match(text)
         unit = _UNIT.fullmatch(text, number.end()) if number else None
         if number is None or unit is None:
@@ -122,7 +123,7 @@ class RealType:
         return "a number"
 
     @property
-    def _shown_unit(self) -> str:
+    def _unit_label(self) -> str:
         return " pages of 8kB" if self.unit == "8kB" else self.unit
 
 
@@ -142,7 +143,7 @@ class IntegerType(RealType):
 
 
 def _converted(value: float, unit: str, base_unit: Unit) -> float | None:
-    """In the base unit; None when the unit does not fit it."""
+    """Converts to the base unit. Returns None if the unit does not match."""
     units, base = _BASES.get(base_unit, ({}, 1))
     if unit not in units:
         return None
@@ -158,5 +159,5 @@ def _factor(unit: int, base: int) -> float:
     return float(unit // base) if unit >= base else 1.0 / (base // unit)
 
 
-def _shown(number: float) -> str:
+def _format_number(number: float) -> str:
     return f"{number:.0f}" if number == int(number) and abs(number) < 1e15 else f"{number:g}"

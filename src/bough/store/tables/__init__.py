@@ -1,4 +1,4 @@
-"""The tables as they are now. `migrations/` says how they came to be; a test holds the two together."""
+"""The current tables. A test checks that `migrations/` produces exactly these."""
 
 from bough.store.tables.branches import branch_lineages, branches, lineages, snapshot_schedules, snapshots, volumes
 from bough.store.tables.columns import metadata

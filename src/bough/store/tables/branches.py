@@ -1,4 +1,4 @@
-"""Branches, the volumes that hold their data, their history, and snapshots."""
+"""Tables of branches, their volumes, history and snapshots."""
 
 import sqlalchemy as sa
 

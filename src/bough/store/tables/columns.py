@@ -1,4 +1,4 @@
-"""What tables are made of."""
+"""Constructors of the columns and indexes that the tables use."""
 
 import sqlalchemy as sa
 

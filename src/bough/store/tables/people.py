@@ -1,4 +1,4 @@
-"""People: accounts, organizations, and how they get in."""
+"""Tables of users, organizations, members, invitations, sessions, links, mail and API keys."""
 
 import sqlalchemy as sa
 

@@ -1,4 +1,4 @@
-"""Projects, whom they are shared with, and what is in them."""
+"""Tables of projects, their permissions and their contents."""
 
 import sqlalchemy as sa
 
@@ -29,7 +29,7 @@ projects = sa.Table(
     timestamp("deleted_at", nullable=True),
     timestamp("recoverable_until", nullable=True),
     timestamp("purged_at", nullable=True),
-    # A page is one walk along an index, whatever the size of the table.
+    # One index serves each page, whatever the size of the table.
     partial_index("ix_projects_live", "deleted_at is null", "org_id", "created_at", "id"),
     partial_index("ix_projects_deleted", _RECOVERABLE, "org_id", "created_at", "id"),
     partial_index("ix_projects_past_recovery", _RECOVERABLE, "recoverable_until"),
@@ -69,7 +69,7 @@ transfer_requests = sa.Table(
     sa.Index(None, "expires_at"),
 )
 
-# Of an instant database's id, which is a secret, the digest is kept to find it by, and the id itself sealed.
+# The id of an instant database is a secret: the table stores its digest for lookups and the id itself encrypted.
 instant_databases = sa.Table(
     "instant_databases",
     metadata,
@@ -88,7 +88,7 @@ instant_databases = sa.Table(
     sa.Index(None, "created_at"),
 )
 
-# Those that run and wait for an id: so few that to find one costs nothing, however many have theirs.
+# The databases that run but have no id yet. The table stays small, so that finding one is cheap.
 prepared_databases = sa.Table(
     "prepared_databases",
     metadata,

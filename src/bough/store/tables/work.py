@@ -1,4 +1,4 @@
-"""What is done and was done: operations, usage, remembered answers, the audit."""
+"""Tables of operations, usage, idempotency records and the audit log."""
 
 import sqlalchemy as sa
 
@@ -32,7 +32,7 @@ operations = sa.Table(
     timestamp("ended_at", nullable=True),
     sa.Column("crashes", sa.Integer, nullable=False, server_default="0"),
     sa.Index(None, "project_id", "created_at", "id"),
-    # The queue: only what has not ended, so that finished work costs nothing.
+    # The queue indexes contain only open operations, so that finished ones cost nothing.
     partial_index("ix_operations_due", "ended_at is null", "due_at"),
     partial_index("ix_operations_open", "ended_at is null", "project_id"),
     partial_index("ix_operations_failed", "status = 'failed'", "endpoint_id"),
@@ -75,7 +75,7 @@ idempotency = sa.Table(
     sa.Index(None, "created_at"),
 )
 
-# Lines outlive what they are about, so they refer to nothing.
+# Audit entries outlive the objects that they describe, so the table has no foreign keys.
 audit = sa.Table(
     "audit",
     metadata,
