@@ -16,14 +16,16 @@ from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 
 
-class _Engine(ComputeEngine, EngineInspection, Protocol):
+class _ReconciliationEngine(ComputeEngine, EngineInspection, Protocol):
     """The part of the engine that this module uses."""
 
 
 class ReconcileComputes:
     interval = 2.0
 
-    def __init__(self, store: Store, engine: _Engine, queue: OperationQueue, activity: EndpointActivity) -> None:
+    def __init__(
+        self, store: Store, engine: _ReconciliationEngine, queue: OperationQueue, activity: EndpointActivity
+    ) -> None:
         self._store = store
         self._engine = engine
         self._queue = queue

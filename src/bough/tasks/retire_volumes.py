@@ -15,14 +15,14 @@ from bough.store.store import Rows, Store
 logger = log.get_logger(component="tasks")
 
 
-class _Engine(BranchEngine, HistoryEngine, Protocol):
+class _RetirementEngine(BranchEngine, HistoryEngine, Protocol):
     """The part of the engine that this module uses."""
 
 
 class RetireVolumes:
     interval = 10.0
 
-    def __init__(self, store: Store, engine: _Engine) -> None:
+    def __init__(self, store: Store, engine: _RetirementEngine) -> None:
         self._store = store
         self._engine = engine
         self._retired: set[VolumeId] = set()

@@ -21,11 +21,11 @@ CONCURRENCY = 8
 logger = log.get_logger(component="control")
 
 
-class _Engine(ComputeEngine, EngineInspection, Protocol):
+class _ShutdownEngine(ComputeEngine, EngineInspection, Protocol):
     """The part of the engine that this module uses."""
 
 
-async def stop_all_computes(store: Store, engine: _Engine, plans: PlanLookup | None = None) -> None:
+async def stop_all_computes(store: Store, engine: _ShutdownEngine, plans: PlanLookup | None = None) -> None:
     observed = await engine.observe()
     semaphore = asyncio.Semaphore(CONCURRENCY)
 
@@ -40,7 +40,7 @@ async def stop_all_computes(store: Store, engine: _Engine, plans: PlanLookup | N
         raise error  # after all computes have been handled
 
 
-async def _stop(store: Store, engine: _Engine, endpoint_id: EndpointId, plans: PlanLookup | None) -> None:
+async def _stop(store: Store, engine: _ShutdownEngine, endpoint_id: EndpointId, plans: PlanLookup | None) -> None:
     async with store.read() as rows:
         endpoint = await rows.endpoints.get(endpoint_id)
     inspection = await _inspect(store, engine, endpoint, plans) if endpoint else None
@@ -64,7 +64,7 @@ async def _stop(store: Store, engine: _Engine, endpoint_id: EndpointId, plans: P
 
 
 async def _inspect(
-    store: Store, engine: _Engine, endpoint: Endpoint, plans: PlanLookup | None
+    store: Store, engine: _ShutdownEngine, endpoint: Endpoint, plans: PlanLookup | None
 ) -> ContentsInspection | None:
     try:
         return await contents_sync.inspect_contents(store, engine, endpoint, plans)
