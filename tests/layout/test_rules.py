@@ -1,4 +1,4 @@
-"""Rules of the house that import contracts cannot say, read off the source itself."""
+"""Rules that import contracts cannot express, checked on the source itself."""
 
 import ast
 from collections.abc import Iterator
@@ -87,3 +87,25 @@ def test_every_module_opens_with_its_idea() -> None:
 
 def test_no_file_is_too_long() -> None:
     assert [path for path in _files(".") if len(path.read_text().splitlines()) > 400] == []
+
+
+def test_no_two_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in [*_files("."), *sorted(SOURCE.with_name("bough_client").rglob("*.py"))]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(SOURCE.parent)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("word", ["desk", "wish", "guest", "porter", "beside"])
+def test_no_name_is_a_metaphor(word: str) -> None:
+    """Words of former names. Columns of the database keep theirs."""
+    columns = {"is_wished"}
+    for path in _files("."):
+        if "migrations" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = {getattr(node, field, None) for field in ("name", "id", "attr", "arg")}
+            named = {name for name in names if isinstance(name, str)} - columns
+            assert not any(word in name.lower().split("_") for name in named), (path, named)
