@@ -298,7 +298,7 @@ async def test_the_one_who_comes_second_is_told_by_control_too(pages_app: PagesA
         await pages_app.create_user(),
     )
     await claim_database(pages_app, created, owner)
-    with pytest.raises(Conflict, match="claimed already"):
+    with pytest.raises(Conflict, match="already claimed"):
         await claims.begin_claim(await pages_app.create_context(other), created.id)
 
 
