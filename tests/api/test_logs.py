@@ -63,7 +63,7 @@ async def test_a_projects_whole_life_leaves_no_secret_in_the_log(log_output: io.
     for secret in (password, key, key[22:], caller.token, caller.token[22:], app.platform.key, "SCRAM-SHA-256$4096"):
         assert secret not in written
     ended = [line for line in _lines(log_output) if line["event"] == "operation_ended"]
-    assert [line["action"] for line in ended] == ["create_timeline", "start_compute", "suspend_compute"]
+    assert [line["kind"] for line in ended] == ["create_root_branch", "start_compute", "suspend_compute"]
     requests = {line["request_id"] for line in _lines(log_output) if line["event"] == "request"}
     assert {line["request_id"] for line in ended} <= requests
     assert all(line["operation_id"] and line["project_id"] == project_id for line in ended)

@@ -75,7 +75,7 @@ def test_work_that_found_no_thread_is_not_done_by_surprise(monkeypatch: pytest.M
     with ThreadPoolExecutor(1) as executor:
         with monkeypatch.context() as poor:
             poor.setattr(Thread, "start", refuse)
-            with pytest.raises(EngineError, match="no more threads") as refused:
+            with pytest.raises(EngineError, match="cannot start more threads") as refused:
                 submit_work(lambda: done.append("refused"), executor.submit)
         assert refused.value.transient
         submit_work(lambda: done.append("asked for"), executor.submit).result()

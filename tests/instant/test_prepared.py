@@ -124,7 +124,9 @@ async def test_one_that_fell_asleep_is_replaced(prepared_databases: Keeper) -> N
 
 @pytest.mark.usefixtures("instant_database")
 async def test_on_a_full_machine_none_is_prepared(prepared_databases: Keeper) -> None:
-    full = InstantApp(prepared_databases.app.platform, able={"creation_blocked_reason": "Full."}, instant_pool=1)
+    full = InstantApp(
+        prepared_databases.app.platform, capabilities={"creation_blocked_reason": "Full."}, instant_pool=1
+    )
     await PreparedDatabasePool(full.services).reconcile()
     assert await prepared_databases.waiting() == []
 

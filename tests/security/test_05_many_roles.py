@@ -116,10 +116,10 @@ class Work:
             during.setattr(platform.store, "transaction", begun)
             during.setattr(Queries, "_run_many", written)
             for module, name in (
-                (query_results, "role"),
-                (contents_sync, "_made"),
-                (contents_sync, "_seen"),
-                (role_rows, "rebuild"),
+                (query_results, "parse_role"),
+                (contents_sync, "_new_role"),
+                (contents_sync, "_role_as_actual"),
+                (role_rows, "from_row"),
             ):
                 during.setattr(module, name, self.counted(name, getattr(module, name)))
             ticking = asyncio.create_task(self.turns())
@@ -188,7 +188,7 @@ async def test_the_event_loop_never_works_on_one_list_for_long(
         platform.services.activity.mark_unread([EndpointId(made["endpoints"][0]["id"])])
         await task.run()
     assert len(await known(platform, made)) == min(count + 1, MAX_LISTED)
-    assert {what: most for what, most in work.most.items() if most > (PAGE if what == "rebuild" else CHUNK_SIZE)} == {}
+    assert {what: most for what, most in work.most.items() if most > (PAGE if what == "from_row" else CHUNK_SIZE)} == {}
     assert max(work.batches) <= MAX_LISTED
 
 

@@ -140,11 +140,11 @@ LIFE = """
 import asyncio, sys
 from pathlib import Path
 from bough.config import Settings
-from engine.homes import Home
+from support.engine_home import EngineHome
 from security.test_11_nothing_written_runs import runs
 async def tell():
-    async with Home.opened(Settings(home=Path(sys.argv[1]), free_space_floor=0)) as home:
-        print(await runs(await home.compute(), "."))
+    async with EngineHome.open(Settings(home=Path(sys.argv[1]), free_space_floor=0)) as home:
+        print(await runs(await home.create_compute(), "."))
 asyncio.run(tell())
 """
 
@@ -169,4 +169,4 @@ def test_where_the_machine_does_not_let_us_computes_run_and_the_doctor_says_so(s
     said = json.loads(subprocess.run(doctor, capture_output=True, text=True, check=False).stdout)
     [found] = [finding for finding in said if finding["name"] == "confinement"]
     assert found["verdict"] == "warning"
-    assert "computes may execute what they write (Operation not permitted)" in found["sentence"]
+    assert "computes can execute files that they write (Operation not permitted)" in found["sentence"]

@@ -71,7 +71,8 @@ def test_homes_that_change_it_wait_for_each_other(hosts: Path) -> None:
         fcntl.flock(other, fcntl.LOCK_EX)
         waiting = subprocess.Popen(
             [sys.executable, "-c", "import sys; from pathlib import Path; from bough import hosts_file; "
-             "hosts_file.PATIENCE = 600; hosts_file.add(Path(sys.argv[1]), 'bough y', '127.0.0.1 ep-y.localhost')",
+             "hosts_file.LOCK_TIMEOUT = 600; "
+             "hosts_file.add_line(Path(sys.argv[1]), 'bough y', '127.0.0.1 ep-y.localhost')",
              str(hosts)]
         )  # fmt: skip
         with pytest.raises(subprocess.TimeoutExpired):
