@@ -81,7 +81,7 @@ def main() -> int:
 
 
 def _measure(name: str, sizes: Sizes, promises: list[Promise], consoles: tuple[Console, Console]) -> bool:
-    """Appends the promises of one bench. Returns False after a failure; the caller continues with the next bench."""
+    """Append the promises of one bench. Return False after a failure; the caller continues with the next bench."""
     console, notes = consoles
     started = time.monotonic()
     notes.print(f"Measuring {name} …", style="dim")
@@ -100,7 +100,7 @@ def _measure(name: str, sizes: Sizes, promises: list[Promise], consoles: tuple[C
 
 
 def _console() -> Console:
-    """As wide as the terminal; 140 columns if the output is not a terminal."""
+    """Return a console as wide as the terminal, or with 140 columns if the output is not a terminal."""
     return Console(soft_wrap=True) if sys.stdout.isatty() else Console(soft_wrap=True, width=140)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import httpx2
 
 from bench import bare_fastapi, load, machine, population, program
-from bench.load import LoadResult, Target
+from bench.load import LoadResult, RequestTarget
 from bench.machine import Cores
 from bench.program import Program
 from bench.promise import Measurement, Promise, make_ratio, percentile
@@ -31,7 +31,7 @@ FIRST_SMALL, FIRST_LARGE, MIDDLE_LARGE, BARE = "first of 1,000", "first of 20,00
 class MeasuredServer:
     """A target, its process, and its measurements round by round."""
 
-    target: Target
+    target: RequestTarget
     pid: int
     per_second: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)  # microseconds of CPU per response
@@ -46,13 +46,13 @@ class MeasuredServer:
         self._used = 0.0
 
     def run_slice(self) -> None:
-        """Measures throughput with many connections."""
+        """Measure throughput with many connections."""
         before = machine.cpu_seconds(self.pid)
         self._busy += load.run_load(self.target, connections=CONNECTIONS, seconds=SLICE_SECONDS)
         self._used += machine.cpu_seconds(self.pid) - before
 
     def end_round(self) -> None:
-        """Measures latency with one connection."""
+        """Measure latency with one connection."""
         quiet = load.run_load(self.target, connections=1, seconds=QUIET_SECONDS).latencies
         self.p50.append(percentile(quiet, 0.50) * 1e3)
         self.p99.append(percentile(quiet, 0.99) * 1e3)
@@ -91,7 +91,7 @@ def measure() -> Promise:
                 load.run_load(server.target, connections=CONNECTIONS, seconds=WARM_SECONDS)
             for _ in range(ROUNDS):
                 _one_round(list(servers.values()))
-    return _promise(servers, cores)
+    return _build_promise(servers, cores)
 
 
 def _one_round(servers: list[MeasuredServer]) -> None:
@@ -107,7 +107,7 @@ def _one_round(servers: list[MeasuredServer]) -> None:
 @contextmanager
 def _servers() -> Iterator[dict[str, MeasuredServer]]:
     with ExitStack() as stack:
-        small, large = (stack.enter_context(_filled(count)) for count in (SMALL, LARGE))
+        small, large = (stack.enter_context(_run_filled_platform(count)) for count in (SMALL, LARGE))
         port = program.find_free_port()
         bare_pid = stack.enter_context(bare_fastapi.run_server(port))
         middle = f"/api/v2/projects?cursor={_middle(large)}"
@@ -115,23 +115,23 @@ def _servers() -> Iterator[dict[str, MeasuredServer]]:
             FIRST_SMALL: MeasuredServer(_target(FIRST_SMALL, small, "/api/v2/projects"), small.control_pid),
             FIRST_LARGE: MeasuredServer(_target(FIRST_LARGE, large, "/api/v2/projects"), large.control_pid),
             MIDDLE_LARGE: MeasuredServer(_target(MIDDLE_LARGE, large, middle), large.control_pid),
-            BARE: MeasuredServer(Target(name=BARE, port=port, path="/bare"), bare_pid),
+            BARE: MeasuredServer(RequestTarget(name=BARE, port=port, path="/bare"), bare_pid),
         }
 
 
 @contextmanager
-def _filled(count: int) -> Iterator[Program]:
+def _run_filled_platform(count: int) -> Iterator[Program]:
     with program.run_platform() as platform:
         population.insert_projects(platform.settings, count)
         yield platform
 
 
-def _target(name: str, platform: Program, path: str) -> Target:
-    return Target(name=name, port=platform.port, path=path, key=platform.key)
+def _target(name: str, platform: Program, path: str) -> RequestTarget:
+    return RequestTarget(name=name, port=platform.port, path=path, key=platform.key)
 
 
 def _middle(platform: Program) -> str:
-    """The cursor in the middle of the large store, found by following cursors as a client does."""
+    """Return the cursor in the middle of the large store, found by following cursors as a client does."""
     cursor, page = "", 400
     with platform.client() as client:
         for _ in range(LARGE // 2 // page):
@@ -144,7 +144,7 @@ def _next(client: httpx2.Client, parameters: dict[str, str]) -> str:
     return str(response.json()["pagination"]["cursor"])
 
 
-def _promise(servers: dict[str, MeasuredServer], cores: Cores) -> Promise:
+def _build_promise(servers: dict[str, MeasuredServer], cores: Cores) -> Promise:
     small, large, middle, plain = (servers[name] for name in (FIRST_SMALL, FIRST_LARGE, MIDDLE_LARGE, BARE))
     busiest = max(share for server in servers.values() for share in server.load_share)
     return Promise(

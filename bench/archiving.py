@@ -31,7 +31,7 @@ _BLOCK = 512  # the unit of st_blocks
 
 
 @dataclass(slots=True)
-class LoadedCompute:
+class ArchivingCompute:
     """A compute with or without archiving, and its transactions per second."""
 
     home: Home
@@ -48,7 +48,7 @@ class LoadedCompute:
         self.samples[TPC_B].append(pgbench.measure_tps(self.compute.target, TPC_B, seconds))
 
     async def measure_history(self, seconds: int) -> None:
-        """Megabytes of archived WAL per hour."""
+        """Measure the megabytes of archived WAL per hour."""
         await self.compute.quiesce()
         before = await self._archived()
         pgbench.run_at_rate(self.compute.target, TPC_B, seconds, RATE)
@@ -56,12 +56,12 @@ class LoadedCompute:
         self.samples["history"].append(grown * _HOUR / seconds / 1024**2)
 
     async def _archived(self) -> int:
-        """The size of the archive in bytes, after everything written was archived."""
+        """Return the size of the archive in bytes, after everything written was archived."""
         await self.compute.execute_as_admin("select pg_switch_wal()", "checkpoint")
-        self._until_archived()
+        self._wait_until_archived()
         return sum(file.stat().st_blocks * _BLOCK for file in self.archive.iterdir())
 
-    def _until_archived(self) -> None:
+    def _wait_until_archived(self) -> None:
         while any((self.compute.data_folder / "pg_wal" / "archive_status").glob("*.ready")):
             time.sleep(0.05)
 
@@ -80,33 +80,33 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
 async def _measure(driver: str, sizes: Sizes) -> Promise:
     async with AsyncExitStack() as stack:
         home = await stack.enter_async_context(engine_home.open_home(driver, _image_gb(sizes), thin=False))
-        made = [await _filled(home, mode, sizes) for mode in (ON, OFF)]
-        for ordered in rotate_rounds(made):
+        measured = [await _create_filled_compute(home, mode, sizes) for mode in (ON, OFF)]
+        for ordered in rotate_rounds(measured):
             for loaded in ordered:
                 await loaded.run_round(sizes.pgbench_seconds)
         for _ in range(ROUNDS):
-            await made[0].measure_history(sizes.history_seconds)
-        return _promise(driver, made, sizes)
+            await measured[0].measure_history(sizes.history_seconds)
+        return _build_promise(driver, measured, sizes)
 
 
-async def _filled(home: Home, mode: str, sizes: Sizes) -> LoadedCompute:
+async def _create_filled_compute(home: Home, mode: str, sizes: Sizes) -> ArchivingCompute:
     print_note(f"filling the compute {mode} on {home.driver}")
     compute = await home.create_compute()
     await compute.start(SETTINGS if mode == ON else {**SETTINGS, "archive_mode": "off"})
     pgbench.initialize(compute.target, sizes.pgbench_scale)
-    return LoadedCompute(home, compute, mode)
+    return ArchivingCompute(home, compute, mode)
 
 
 def _image_gb(sizes: Sizes) -> int:
     return 8 + sizes.pgbench_scale // 10
 
 
-def _promise(driver: str, made: list[LoadedCompute], sizes: Sizes) -> Promise:
-    on, off = (loaded.make_measurement(TPC_B, "tps") for loaded in made)
+def _build_promise(driver: str, measured: list[ArchivingCompute], sizes: Sizes) -> Promise:
+    on, off = (loaded.make_measurement(TPC_B, "tps") for loaded in measured)
     return Promise(
         name=f"archiving {driver}",
         sentence=f"On {driver}, a busy database with WAL archiving has more than {LIMIT:g} of its throughput without.",
-        measurements=(on, off, made[0].make_measurement("history", "MB an hour")),
+        measurements=(on, off, measured[0].make_measurement("history", "MB an hour")),
         ratios=(make_ratio("with archiving to without", on, off, above=LIMIT),),
         how=(
             f"{' '.join(pgbench.make_command(TPC_B, sizes.pgbench_seconds))} --host SOCKETS; scale "
@@ -114,7 +114,7 @@ def _promise(driver: str, made: list[LoadedCompute], sizes: Sizes) -> Promise:
             f"{ROUNDS} rounds; vacuum, checkpoint and sync before each run",
             f"history: the same with --rate {RATE} for {sizes.history_seconds} s, {ROUNDS} times, as blocks of the "
             "archive; extrapolated to an hour",
-            made[0].home.storage_home.description,
+            measured[0].home.storage_home.description,
         ),
         baseline=(
             "the same compute with archive_mode = off",

@@ -10,27 +10,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import fastapi
 import httpx2
 import uvicorn
 import uvloop
 
+from bough.api.server import GRACEFUL_SHUTDOWN_SECONDS, UVICORN_OPTIONS
+
 ROOT = Path(__file__).parent.parent
-UVICORN_OPTIONS: dict[str, Any] = {
-    "log_config": None,
-    "access_log": False,
-    "lifespan": "off",
-    "server_header": False,
-    "timeout_keep_alive": 75,
-    "timeout_graceful_shutdown": 10,
-}
+_OPTIONS = {**UVICORN_OPTIONS, "timeout_graceful_shutdown": GRACEFUL_SHUTDOWN_SECONDS}
 CONFIGURATION = (
     "python -m bench.bare_fastapi --port N",
     '@app.get("/bare") async def bare() -> dict[str, str]: return {"status": "ok"}',
     f"FastAPI {fastapi.__version__}, no middleware; uvicorn {uvicorn.__version__} on uvloop and httptools, "
-    + ", ".join(f"{name}={value}" for name, value in UVICORN_OPTIONS.items()),
+    + ", ".join(f"{name}={value}" for name, value in _OPTIONS.items()),
 )
 
 
@@ -46,7 +40,7 @@ def create_app() -> fastapi.FastAPI:
 
 @contextmanager
 def run_server(port: int) -> Iterator[int]:
-    """Runs a baseline server and yields its pid when it answers."""
+    """Run a baseline server and yield its pid when it answers."""
     process = subprocess.Popen([sys.executable, "-m", "bench.bare_fastapi", "--port", str(port)], cwd=ROOT)
     try:
         _wait_until_it_answers(port)
@@ -73,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     port: int = parser.parse_args().port
-    server = uvicorn.Server(uvicorn.Config(create_app(), host="127.0.0.1", port=port, **UVICORN_OPTIONS))
+    server = uvicorn.Server(uvicorn.Config(create_app(), host="127.0.0.1", port=port, **_OPTIONS))
     uvloop.run(server.serve())
 
 

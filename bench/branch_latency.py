@@ -39,7 +39,7 @@ class BranchClients:
     seconds: float
     undisturbed_seconds: float
     latencies: Times = field(default_factory=lambda: defaultdict(list))
-    made: int = 0
+    branch_count: int = 0
 
     def run_round(self) -> None:
         os.sync()  # unwritten data of other clients must not be measured here
@@ -52,12 +52,12 @@ class BranchClients:
             latencies = probes.stop()
         for what, waits in zip(_ASKED, latencies, strict=True):
             self._note(what, waits, before, [span for _, span in branches])
-        self.made += len(branches)
+        self.branch_count += len(branches)
         for branch, _ in branches:
             branch.delete()
 
     def measure_undisturbed(self) -> None:
-        """One period per round; only for parents with scattered writes, where it matters."""
+        """Measure one period per round, only for parents with scattered writes, where it matters."""
         if self.kind.age is None:
             return
         os.sync()
@@ -74,15 +74,15 @@ class BranchClients:
                 self.latencies[self._alone(what)].append(longest)
 
     def _create_branches(self) -> list[tuple[CreatedResource, tuple[float, float]]]:
-        """Creates at least one branch; returns when each was started and ready. They are deleted afterwards."""
+        """Create at least one branch; return when each was started and ready. They are deleted afterwards."""
         until = time.perf_counter() + self.seconds
-        made: list[tuple[CreatedResource, tuple[float, float]]] = []
-        while not made or time.perf_counter() < until:
+        created: list[tuple[CreatedResource, tuple[float, float]]] = []
+        while not created or time.perf_counter() < until:
             begin = time.perf_counter()
             branch = self.project.create_branch()
             branch.read_first_row(self.kind.rows)
-            made.append((branch, (begin, time.perf_counter())))
-        return made
+            created.append((branch, (begin, time.perf_counter())))
+        return created
 
     def _note(self, what: str, waits: Latencies, before: float, spans: list[tuple[float, float]]) -> None:
         begin, end = spans[0][0], spans[-1][1]
@@ -107,34 +107,34 @@ class BranchClients:
         )
 
 
-def make_promise(driver: str, made: list[BranchClients], storage_description: str) -> Promise:
+def build_promise(driver: str, measured: list[BranchClients], storage_description: str) -> Promise:
     return Promise(
         name=f"branch_waits {driver}",
         sentence=(
             f"On {driver}, while branches of a running database are created, "
             f"the longest wait of its clients is less than {STALL_LIMIT:g} ms."
         ),
-        measurements=tuple(figure for clients in made for figure in clients.make_measurements()),
+        measurements=tuple(figure for clients in measured for figure in clients.make_measurements()),
         ratios=tuple(
             make_ratio(
                 f"{clients.kind.name}: p99 of {what}s, to before",
                 clients.make_measurement(P99.format(what)),
                 clients.make_measurement(P99_BEFORE.format(what)),
             )
-            for clients in made
+            for clients in measured
             for what in _ASKED
         ),
         how=(
             "one process reads and one writes random rows through the parent's socket, "
             f"{PAUSE_SECONDS * 1e3:g} ms between two; "
             "each round starts with a sync",
-            f"{made[0].seconds:g} s with branches one after another, over {ROUNDS} rounds: "
-            + ", ".join(f"{clients.made} of {clients.kind.name}" for clients in made),
-            *dict.fromkeys(f"{rows.read}; {rows.write}" for rows in (clients.kind.rows for clients in made)),
+            f"{measured[0].seconds:g} s with branches one after another, over {ROUNDS} rounds: "
+            + ", ".join(f"{clients.branch_count} of {clients.kind.name}" for clients in measured),
+            *dict.fromkeys(f"{rows.read}; {rows.write}" for rows in (clients.kind.rows for clients in measured)),
             storage_description,
         ),
         baseline=(
-            f"the same clients for {made[0].seconds:g} s before, without branches",
-            f"clients of an aged parent for {ROUNDS} times {made[0].undisturbed_seconds:g} s after all branches",
+            f"the same clients for {measured[0].seconds:g} s before, without branches",
+            f"clients of an aged parent for {ROUNDS} times {measured[0].undisturbed_seconds:g} s after all branches",
         ),
     )

@@ -3,7 +3,7 @@
 The time is that of a user: `POST /projects/{id}/branches` with an endpoint, then an immediate connection through the
 gateway with the returned connection string, and a row of the parent. Parents of every kind are projects of one
 platform, so each round measures all of them. The latencies of the parents' clients are measured afterwards:
-see `branch_waits`.
+see `branch_latency`.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import httpx2
 
@@ -21,7 +20,7 @@ from bench.branch_latency import BranchClients
 from bench.parent_databases import ParentKind
 from bench.plain_postgres import PlainPostgres, create_work_folder
 from bench.program import Program
-from bench.project_client import BenchProject, CreatedResource
+from bench.project_client import BenchProject, CreatedResource, elapsed_milliseconds
 from bench.promise import Measurement, Promise, make_ratio
 from bench.rounds import ROUNDS, print_note, rotate_rounds
 from bench.sizes import Sizes
@@ -34,8 +33,8 @@ ANSWERED, FIRST_ROW = "POST is answered", "connect and read a row"
 
 
 @dataclass(slots=True)
-class MeasuredParent:
-    """A parent on the platform and by hand, and the durations of its branches and copies."""
+class BranchedParent:
+    """A parent on the platform and its baseline server, and the durations of its branches and copies."""
 
     kind: ParentKind
     project: BenchProject
@@ -44,33 +43,35 @@ class MeasuredParent:
     copy_times: Times = field(default_factory=lambda: defaultdict(list))
 
     def measure_branch(self) -> None:
-        """Syncs the disk first, so that unwritten data of others is not measured."""
+        """Sync the disk first, so that unwritten data of others is not measured."""
         self.project.execute_as_admin("checkpoint")
         os.sync()
         watch = Stopwatch(self.times)
-        made = self.project.create_branch()
+        branch = self.project.create_branch()
         watch.mark(ANSWERED)
-        made.read_first_row(self.kind.rows)
+        branch.read_first_row(self.kind.rows)
         watch.mark(FIRST_ROW)
         watch.stop()
-        made.wait_until_finished()
-        self._note(made)
-        made.delete()
+        branch.wait_until_finished()
+        self._note(branch)
+        branch.delete()
 
     def measure_copy(self) -> None:
         os.sync()
         cold_copy.copy_and_query(self.plain_postgres, self.kind, self.copy_times)
 
-    def _note(self, made: CreatedResource) -> None:
-        """Records the durations that the operations report."""
-        paths = [f"{self.project.path}/operations/{each['id']}" for each in made.response["operations"]]
+    def _note(self, branch: CreatedResource) -> None:
+        """Record the durations that the operations report."""
+        paths = [f"{self.project.path}/operations/{each['id']}" for each in branch.response["operations"]]
         clone, start = (self.project.request("GET", path)["operation"] for path in paths)
-        self.times["… from POST until the volume exists"].append(_between(clone["created_at"], clone["updated_at"]))
-        self.times["… until its compute runs"].append(_between(clone["updated_at"], start["updated_at"]))
+        self.times["… from POST until the volume exists"].append(
+            elapsed_milliseconds(clone["created_at"], clone["updated_at"])
+        )
+        self.times["… until its compute runs"].append(elapsed_milliseconds(clone["updated_at"], start["updated_at"]))
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    """Yields two promises for each driver as soon as they are measured."""
+    """Yield two promises for each driver as soon as they are measured."""
     kinds = parent_databases.list_parent_kinds(sizes)
     storage.check_requirements(DRIVERS, _needed_gb(kinds))
     with create_work_folder() as work_folder, ExitStack() as stack:
@@ -87,62 +88,61 @@ def _measure(
 ) -> Iterator[Promise]:
     image_gb = sum(4 + (2 + kind.clones) * kind.megabytes // 1024 for kind in kinds)
     with program.run_platform(driver, project_client.VARIABLES, image_gb) as platform, platform.client() as client:
-        made = [_parent(platform, client, kind, servers[kind.name]) for kind in kinds]
-        for parent in made:  # one run each is not counted: it loads files into the page cache
+        measured = [_parent(platform, client, kind, servers[kind.name]) for kind in kinds]
+        for parent in measured:  # one run each is not counted: it loads files into the page cache
             parent.measure_branch()
             parent.times.clear()
-        for ordered in rotate_rounds(made):
+        for ordered in rotate_rounds(measured):
             for parent in ordered:
                 parent.measure_branch()
                 parent.measure_copy()
-        yield _promise(driver, made, platform.storage_home.description)
+        yield _build_promise(driver, measured, platform.storage_home.description)
         clients = [
             BranchClients(parent.project, parent.kind, sizes.probe_seconds, sizes.undisturbed_seconds)
-            for parent in made
+            for parent in measured
         ]
-        for turn_of_clients in rotate_rounds(clients):
-            for each in turn_of_clients:
+        for ordered_clients in rotate_rounds(clients):
+            for each in ordered_clients:
                 each.run_round()
         for each in clients:
             each.measure_undisturbed()
-        yield branch_latency.make_promise(driver, clients, platform.storage_home.description)
+        yield branch_latency.build_promise(driver, clients, platform.storage_home.description)
 
 
-def _parent(platform: Program, client: httpx2.Client, kind: ParentKind, server: PlainPostgres) -> MeasuredParent:
+def _parent(platform: Program, client: httpx2.Client, kind: ParentKind, server: PlainPostgres) -> BranchedParent:
     print_note(f"{kind.name}: filling the parent on {platform.storage_home.driver}")
     project = BenchProject(platform, client, kind.name)
     asyncio.run(kind.fill(project.target))
     if kind.age:
         print_note(f"{kind.name}: aging the parent on {platform.storage_home.driver}")
         kind.age(lambda: project.create_branch(endpoint=False).wait_until_finished(), project.target)
-    return MeasuredParent(kind, project, server)
+    return BranchedParent(kind, project, server)
 
 
 def _is_for(driver: str, kind: ParentKind) -> bool:
-    """Aging matters only for drivers that share blocks."""
+    """Return False for an aged parent on a driver that shares no blocks, where aging does not matter."""
     return driver in COPY_ON_WRITE or not kind.age
 
 
 def _needed_gb(kinds: list[ParentKind]) -> float:
-    """Disk space for the parents by hand and on one driver, their WAL, remaining clones and copies."""
+    """Return disk space for the parents by hand and on one driver, their WAL, remaining clones and copies."""
     gigabytes = [kind.megabytes / 1024 for kind in kinds]
     clones = sum(kind.clones * kind.megabytes / 1024 for kind in kinds)
     return sum(2 * (1.1 * each + 1) for each in gigabytes) + 2 * max(gigabytes) + clones
 
 
-def _between(first: str, last: str) -> float:
-    return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1e3
-
-
-def _promise(driver: str, made: list[MeasuredParent], storage_description: str) -> Promise:
-    small, largest = made[0], max((each for each in made if each.kind.is_fresh), key=lambda each: each.kind.megabytes)
+def _build_promise(driver: str, measured: list[BranchedParent], storage_description: str) -> Promise:
+    small, largest = (
+        measured[0],
+        max((each for each in measured if each.kind.is_fresh), key=lambda each: each.kind.megabytes),
+    )
     is_limited = driver in COPY_ON_WRITE
     times = f"in less than {GROWTH_LIMIT:g} times the time of {small.kind.name}"
     return Promise(
         name=f"branching {driver}",
         sentence=f"On {driver}, a branch of {largest.kind.name} created with the API returns its first row through the "
         f"gateway {times if is_limited else 'after a full copy of the parent'}.",
-        measurements=tuple(figure for parent in made for figure in _figures(parent)),
+        measurements=tuple(figure for parent in measured for figure in _figures(parent)),
         ratios=(
             *(
                 make_ratio(
@@ -151,9 +151,9 @@ def _promise(driver: str, made: list[MeasuredParent], storage_description: str) 
                     _total(small),
                     below=GROWTH_LIMIT if is_limited and parent is largest else None,
                 )
-                for parent in made[1:]
+                for parent in measured[1:]
             ),
-            *(_to_copy(parent, is_limited=is_limited) for parent in made),
+            *(_to_copy(parent, is_limited=is_limited) for parent in measured),
         ),
         how=(
             project_client.CONFIGURATION,
@@ -166,16 +166,16 @@ def _promise(driver: str, made: list[MeasuredParent], storage_description: str) 
     )
 
 
-def _figures(parent: MeasuredParent) -> Iterator[Measurement]:
+def _figures(parent: BranchedParent) -> Iterator[Measurement]:
     yield from make_measurements(parent.kind.name, parent.times).values()
     yield make_measurements(f"{parent.kind.name}, by hand", parent.copy_times)[TOTAL]
 
 
-def _total(parent: MeasuredParent) -> Measurement:
+def _total(parent: BranchedParent) -> Measurement:
     return make_measurements(parent.kind.name, parent.times)[TOTAL]
 
 
-def _to_copy(parent: MeasuredParent, *, is_limited: bool) -> Measurement:
+def _to_copy(parent: BranchedParent, *, is_limited: bool) -> Measurement:
     is_large = parent.kind.is_fresh and parent.kind.megabytes >= COPY_LIMIT_MB
     copied = make_measurements("by hand", parent.copy_times)[TOTAL]
     limit = 1.0 if is_limited and is_large else None

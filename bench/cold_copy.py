@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench import plain_postgres
 from bench.parent_databases import LOAD_SETTINGS, ParentKind
-from bench.pgbench import Target
+from bench.pgbench import ServerTarget
 from bench.plain_postgres import MAJOR, PlainPostgres
 from bench.project_client import read_first_row
 from bench.stopwatch import Stopwatch, Times
@@ -34,17 +34,17 @@ def describe_configuration() -> tuple[str, ...]:
 
 @contextmanager
 def create_filled_server(work_folder: Path, kind: ParentKind) -> Iterator[PlainPostgres]:
-    """A stopped server with the same data as the parents."""
+    """Yield a stopped server with the same data as the parents."""
     with plain_postgres.create_postgres(work_folder) as server:
         server.initdb()
         server.start(*(word for name, value in LOAD_SETTINGS.items() for word in ("-c", f"{name}={value}")))
-        asyncio.run(kind.fill(Target(server.sockets, ADMIN_ROLE, MAINTENANCE_DATABASE)))
+        asyncio.run(kind.fill(ServerTarget(server.sockets, ADMIN_ROLE, MAINTENANCE_DATABASE)))
         server.stop()
         yield server
 
 
 def make_conninfo(server: PlainPostgres) -> str:
-    """The connection string for libpq clients."""
+    """Return the connection string for libpq clients."""
     return f"host={server.sockets} user={ADMIN_ROLE} dbname={MAINTENANCE_DATABASE}"
 
 

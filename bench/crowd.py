@@ -25,14 +25,11 @@ DRIVER = "reflink"
 COMPUTE_MB = 15  # of memory for one more
 MIN_BRANCHES = 5  # branches from which on memory per branch is computed
 SLOWER_LIMIT = 1.5  # limit for the next branch, to the first
-IDLE_LIMIT = 10.0  # limit: percent of a core that control uses beside idle computes
-NEWCOMER_LIMIT = 1.2  # limit for another tenant's first row, to an empty platform
+IDLE_LIMIT = 10.0  # limit: percent of a core that control uses with idle computes
+NEW_PROJECT_LIMIT = 1.2  # limit for another tenant's first row, to an empty platform
 CROWDED, EMPTY = "beside all", "on an empty platform"
-NO_OTHERS, WITH_SUSPENDED, WITH_RUNNING = (
-    "alone",
-    "asleep",
-    "awake",
-)  # stages: before the others, beside some, beside all
+# Stages: without other branches, with the suspended ones, with all.
+NO_OTHERS, WITH_SUSPENDED, WITH_RUNNING = "alone", "suspended", "running"
 _KIND = parent_databases.small_parent()
 
 
@@ -47,23 +44,21 @@ class CrowdSamples:
     control_mb: Times = field(default_factory=lambda: defaultdict(list))  # stage → MB
     machine_mb: dict[str, list[float]] = field(default_factory=dict)  # stage → MB less free memory per branch
     compute_mb: list[float] = field(default_factory=list)  # MB of each running branch
-    control_cpu: list[float] = field(
-        default_factory=list
-    )  # percent of a core that control uses while all computes are idle
-    new_project_times: Times = field(
-        default_factory=lambda: defaultdict(list)
-    )  # platform → milliseconds of a new project
+    # Percent of a core that control uses while all computes are idle.
+    control_cpu: list[float] = field(default_factory=list)
+    # Platform → milliseconds of a new project.
+    new_project_times: Times = field(default_factory=lambda: defaultdict(list))
 
     def measure_branches(self, stage: str) -> None:
         for ordered in rotate_rounds(
             [(self.crowded_project, self.branch_times), (self.empty_project, self.baseline_times)]
         ):
             for project, times in ordered:
-                times[stage].append(_one_more(project))
+                times[stage].append(_time_new_branch(project))
             self.control_mb[stage].append(machine.pss_of(self.crowded_project.platform.control_pid) / 1024**2)
 
     def measure_control_cpu(self, seconds: int) -> None:
-        """Measures after a pause, when the work that follows the creation of branches is done."""
+        """Measure after a pause, when the work that follows the creation of branches is done."""
         pid = self.crowded_project.platform.control_pid
         time.sleep(seconds / 4)
         for _ in range(ROUNDS):
@@ -78,24 +73,24 @@ class CrowdSamples:
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    count = sizes.sleeping + sizes.running
+    count = sizes.suspended + sizes.running
     storage.check_requirements((DRIVER,), 8 + 0.05 * count)
     _check_memory(sizes.running)
     with ExitStack() as stack:
-        seen = CrowdSamples(_project(stack, 8 + count // 10), _project(stack, program.IMAGE_GB))
-        seen.measure_branches(NO_OTHERS)
-        print_note(f"{sizes.sleeping} suspended branches")
-        seen.machine_mb[WITH_SUSPENDED] = _made(seen.crowded_project, sizes.sleeping, asleep=True)
-        seen.measure_branches(WITH_SUSPENDED)
+        samples = CrowdSamples(_project(stack, 8 + count // 10), _project(stack, program.IMAGE_GB))
+        samples.measure_branches(NO_OTHERS)
+        print_note(f"{sizes.suspended} suspended branches")
+        samples.machine_mb[WITH_SUSPENDED] = _create_branches(samples.crowded_project, sizes.suspended, suspended=True)
+        samples.measure_branches(WITH_SUSPENDED)
         print_note(f"{sizes.running} running branches")
-        seen.machine_mb[WITH_RUNNING] = _made(seen.crowded_project, sizes.running, asleep=False)
-        pids = [pid for pid, _ in seen.crowded_project.platform.list_postmasters().values()]
-        seen.compute_mb = [machine.pss_of_tree(pid) / 1024**2 for pid in pids]
-        seen.measure_branches(WITH_RUNNING)
-        print_note(f"control beside {sizes.running} idle computes, for {sizes.idle_seconds} s")
-        seen.measure_control_cpu(sizes.idle_seconds)
-        seen.measure_new_projects()
-    yield _promise(sizes, seen)
+        samples.machine_mb[WITH_RUNNING] = _create_branches(samples.crowded_project, sizes.running, suspended=False)
+        pids = [pid for pid, _ in samples.crowded_project.platform.list_postmasters().values()]
+        samples.compute_mb = [machine.pss_of_tree(pid) / 1024**2 for pid in pids]
+        samples.measure_branches(WITH_RUNNING)
+        print_note(f"control with {sizes.running} idle computes, for {sizes.idle_seconds} s")
+        samples.measure_control_cpu(sizes.idle_seconds)
+        samples.measure_new_projects()
+    yield _build_promise(sizes, samples)
 
 
 def _check_memory(running: int) -> None:
@@ -108,21 +103,21 @@ def _check_memory(running: int) -> None:
 
 
 def _project(stack: ExitStack, image_gb: int) -> BenchProject:
-    """The only project of its platform."""
+    """Create the only project of a platform."""
     platform = stack.enter_context(program.run_platform(DRIVER, project_client.VARIABLES, image_gb))
     project = BenchProject(platform, stack.enter_context(platform.client()), "crowd")
     asyncio.run(_KIND.fill(project.target))
-    _one_more(project)  # not counted: loads files into the page cache
+    _time_new_branch(project)  # not counted: loads files into the page cache
     return project
 
 
-def _made(project: BenchProject, count: int, *, asleep: bool) -> list[float]:
-    """Creates branches; returns the reduction of free memory per branch in MB."""
+def _create_branches(project: BenchProject, count: int, *, suspended: bool) -> list[float]:
+    """Create branches; return the reduction of free memory per branch in MB."""
     available, reductions = machine.read_meminfo()["MemAvailable"], []
     for number in range(1, count + 1):
         branch = project.create_branch()
         branch.read_first_row(_KIND.rows)
-        if asleep:
+        if suspended:
             branch.wait_until_finished()
             branch.suspend()
         if number >= min(MIN_BRANCHES, count):
@@ -130,8 +125,8 @@ def _made(project: BenchProject, count: int, *, asleep: bool) -> list[float]:
     return reductions
 
 
-def _one_more(project: BenchProject) -> float:
-    """Milliseconds until the first row."""
+def _time_new_branch(project: BenchProject) -> float:
+    """Return milliseconds until the first row."""
     started_at = time.perf_counter()
     branch = project.create_branch()
     branch.read_first_row(_KIND.rows)
@@ -140,49 +135,49 @@ def _one_more(project: BenchProject) -> float:
     return duration
 
 
-def _promise(sizes: Sizes, seen: CrowdSamples) -> Promise:
+def _build_promise(sizes: Sizes, samples: CrowdSamples) -> Promise:
     stages = {
         NO_OTHERS: "with no other branch",
-        WITH_SUSPENDED: f"beside {sizes.sleeping} suspended",
-        WITH_RUNNING: f"beside {sizes.sleeping} suspended and {sizes.running} running",
+        WITH_SUSPENDED: f"beside {sizes.suspended} suspended",
+        WITH_RUNNING: f"beside {sizes.suspended} suspended and {sizes.running} running",
     }
-    times = {stage: _figure(f"one more branch, {stages[stage]}", seen.branch_times[stage]) for stage in stages}
+    times = {stage: _figure(f"one more branch, {stages[stage]}", samples.branch_times[stage]) for stage in stages}
     first_rows = {
-        name: _figure(f"first row of a new project {name}", seen.new_project_times[name])
-        for name in seen.new_project_times
+        name: _figure(f"first row of a new project {name}", samples.new_project_times[name])
+        for name in samples.new_project_times
     }
     on_empty = {
-        stage: _figure("… and of the project on the empty platform, alternating", seen.baseline_times[stage])
+        stage: _figure("… and of the project on the empty platform, alternating", samples.baseline_times[stage])
         for stage in stages
     }
     return Promise(
         name="crowd",
-        sentence=f"Beside {sizes.sleeping} sleeping and {sizes.running} running branches of its project, one more "
-        f"branch returns its first row in less than {SLOWER_LIMIT:g} times the time of a project without others "
+        sentence=f"With {sizes.suspended} suspended and {sizes.running} running other branches of its project, one "
+        f"more branch returns its first row in less than {SLOWER_LIMIT:g} times the time of a project without others "
         "on an empty platform; while they are idle, "
         f"control uses less than {IDLE_LIMIT:g} % of a core, and another tenant's new project returns its first row in "
-        f"less than {NEWCOMER_LIMIT:g} times the time on an empty platform.",
+        f"less than {NEW_PROJECT_LIMIT:g} times the time on an empty platform.",
         measurements=(
-            Measurement(name="memory of each running branch (Pss)", unit="MB", samples=tuple(seen.compute_mb)),
+            Measurement(name="memory of each running branch (Pss)", unit="MB", samples=tuple(samples.compute_mb)),
             Measurement(
                 name="reduction of free memory per running branch",
                 unit="MB",
-                samples=tuple(seen.machine_mb[WITH_RUNNING]),
+                samples=tuple(samples.machine_mb[WITH_RUNNING]),
             ),
             Measurement(
                 name="reduction of free memory per suspended branch",
                 unit="MB",
-                samples=tuple(seen.machine_mb[WITH_SUSPENDED]),
+                samples=tuple(samples.machine_mb[WITH_SUSPENDED]),
             ),
             *(
-                Measurement(name=f"memory of control (Pss), {stages[stage]}", unit="MB", samples=tuple(samples))
-                for stage, samples in seen.control_mb.items()
+                Measurement(name=f"memory of control (Pss), {stages[stage]}", unit="MB", samples=tuple(values))
+                for stage, values in samples.control_mb.items()
             ),
             *(figure for stage in stages for figure in (times[stage], on_empty[stage])),
             Measurement(
                 name=f"control beside {sizes.running} idle computes",
                 unit="% of a core",
-                samples=tuple(seen.control_cpu),
+                samples=tuple(samples.control_cpu),
                 below=IDLE_LIMIT,
             ),
             *first_rows.values(),
@@ -201,7 +196,7 @@ def _promise(sizes: Sizes, seen: CrowdSamples) -> Promise:
                 for stage in (WITH_SUSPENDED, WITH_RUNNING)
             ),
             make_ratio(
-                f"a new project {CROWDED}, to {EMPTY}", first_rows[CROWDED], first_rows[EMPTY], below=NEWCOMER_LIMIT
+                f"a new project {CROWDED}, to {EMPTY}", first_rows[CROWDED], first_rows[EMPTY], below=NEW_PROJECT_LIMIT
             ),
         ),
         how=(
@@ -211,7 +206,7 @@ def _promise(sizes: Sizes, seen: CrowdSamples) -> Promise:
             f"CPU time of control over {sizes.idle_seconds} s, in {ROUNDS} parts, without requests",
             f"POST /projects, then immediately psycopg: connect, select; {ROUNDS} times, each deleted afterwards",
             f"one project whose default branch has {_KIND.name} and is running; it counts as running",
-            seen.crowded_project.platform.storage_home.description,
+            samples.crowded_project.platform.storage_home.description,
         ),
         baseline=(
             "the same before the project had any other branch",

@@ -15,7 +15,7 @@ from bench.engine_home import Compute, Home
 from bench.promise import Measurement, Promise, make_ratio
 from bench.rounds import ROUNDS, print_note
 from bench.sizes import Sizes
-from bough.engine.local.computes.postmaster import PidFile
+from bough.engine.local.computes.pid_file import PidFile
 
 DRIVER = "reflink"
 MIN_COMPUTES = 5  # computes from which on memory per compute is computed
@@ -28,16 +28,15 @@ class DensitySamples:
 
     storage_description: str  # the file system of their volumes
     available_bytes: float  # bytes, before the first compute
-    start_times: dict[int, list[float]] = field(
-        default_factory=dict
-    )  # running computes → milliseconds of the next start
+    # Running computes → milliseconds of the next start.
+    start_times: dict[int, list[float]] = field(default_factory=dict)
     compute_mb: dict[int, list[float]] = field(default_factory=dict)  # running computes → MB of each
     machine_mb: dict[int, float] = field(default_factory=dict)  # running computes → MB less free memory
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
     storage.check_requirements((DRIVER,), 4 + 0.05 * sizes.computes[-1])
-    yield _promise(sizes, asyncio.run(_measure(sizes)))
+    yield _build_promise(sizes, asyncio.run(_measure(sizes)))
 
 
 async def _measure(sizes: Sizes) -> DensitySamples:
@@ -45,28 +44,30 @@ async def _measure(sizes: Sizes) -> DensitySamples:
         extra = await home.create_compute()
         await extra.start()
         await extra.suspend()
-        seen = DensitySamples(home.storage_home.description, machine.read_meminfo()["MemAvailable"])
-        seen.start_times[0] = await _starts(extra)
+        samples = DensitySamples(home.storage_home.description, machine.read_meminfo()["MemAvailable"])
+        samples.start_times[0] = await _measure_starts(extra)
         running: list[Compute] = []
         for level in sizes.computes:
             print_note(f"up to {level} computes")
-            await _grow(home, running, level, seen)
-            seen.compute_mb[level] = [machine.pss_of_tree(_postmaster(each)) / 1024**2 for each in running]
-            seen.start_times[level] = await _starts(extra)
-    return seen
+            await _grow(home, running, level, samples)
+            samples.compute_mb[level] = [machine.pss_of_tree(_postmaster(each)) / 1024**2 for each in running]
+            samples.start_times[level] = await _measure_starts(extra)
+    return samples
 
 
-async def _grow(home: Home, running: list[Compute], level: int, seen: DensitySamples) -> None:
+async def _grow(home: Home, running: list[Compute], level: int, samples: DensitySamples) -> None:
     while len(running) < level:
         compute = await home.create_compute()
         await compute.start()
         running.append(compute)
         if len(running) >= MIN_COMPUTES:
-            seen.machine_mb[len(running)] = (seen.available_bytes - machine.read_meminfo()["MemAvailable"]) / 1024**2
+            samples.machine_mb[len(running)] = (
+                samples.available_bytes - machine.read_meminfo()["MemAvailable"]
+            ) / 1024**2
 
 
-async def _starts(compute: Compute) -> list[float]:
-    """Milliseconds of each start of a suspended compute."""
+async def _measure_starts(compute: Compute) -> list[float]:
+    """Return milliseconds of each start of a suspended compute."""
     durations = []
     for _ in range(ROUNDS):
         started_at = time.perf_counter()
@@ -83,20 +84,20 @@ def _postmaster(compute: Compute) -> int:
     return file.pid
 
 
-def _promise(sizes: Sizes, seen: DensitySamples) -> Promise:
+def _build_promise(sizes: Sizes, samples: DensitySamples) -> Promise:
     starts = {
-        count: Measurement(name=f"start of one more beside {count}", unit="ms", samples=tuple(samples))
-        for count, samples in seen.start_times.items()
+        count: Measurement(name=f"start of one more beside {count}", unit="ms", samples=tuple(values))
+        for count, values in samples.start_times.items()
     }
-    each = tuple(less / count for count, less in seen.machine_mb.items())
-    available = seen.available_bytes / 1024**2
+    each = tuple(less / count for count, less in samples.machine_mb.items())
+    available = samples.available_bytes / 1024**2
     return Promise(
         name="density",
-        sentence=f"A compute starts as fast beside {sizes.computes[-1]} others as alone.",
+        sentence=f"A compute starts as fast with {sizes.computes[-1]} other running computes as alone.",
         measurements=(
             *(
-                Measurement(name=f"memory of each of {count} (Pss)", unit="MB", samples=tuple(samples))
-                for count, samples in seen.compute_mb.items()
+                Measurement(name=f"memory of each of {count} (Pss)", unit="MB", samples=tuple(values))
+                for count, values in samples.compute_mb.items()
             ),
             Measurement(
                 name=f"reduction of free memory per compute, {MIN_COMPUTES} to {sizes.computes[-1]}",
@@ -115,7 +116,7 @@ def _promise(sizes: Sizes, seen: DensitySamples) -> Promise:
         how=(
             f"one project each, default settings; a start is ensure_running of a suspended compute, {ROUNDS} times",
             f"capacity: MemAvailable before the first ({available:,.0f} MB) divided by its reduction per compute",
-            seen.storage_description,
+            samples.storage_description,
         ),
         baseline=("the start of the same compute before any other was running",),
     )

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 
 from bench import storage
-from bench.pgbench import Target
+from bench.pgbench import ServerTarget
 from bench.plain_postgres import MAJOR
 from bench.storage import StorageHome
 from bough.control.defaults import MAX_CU
@@ -48,12 +48,12 @@ class Compute:
         return self.volume_folder / "data"
 
     @property
-    def target(self) -> Target:
+    def target(self) -> ServerTarget:
         """How programs and sessions connect through the socket."""
-        return Target(self.home.storage_home.settings.sockets / self.spec.endpoint_id, ROLE, DATABASE)
+        return ServerTarget(self.home.storage_home.settings.sockets / self.spec.endpoint_id, ROLE, DATABASE)
 
     async def start(self, settings: Mapping[str, str] = SETTINGS) -> None:
-        """Waits until it accepts connections; a changed setting may restart it."""
+        """Wait until it accepts connections; a changed setting may restart it."""
         self.spec = replace(self.spec, settings=settings)
         while await self.home.engine.ensure_running(self.spec) is not Readiness.READY:
             continue
@@ -70,7 +70,7 @@ class Compute:
         await self.execute_as_admin("checkpoint")
 
     async def quiesce(self) -> None:
-        """Vacuums, checkpoints and syncs what a run of pgbench left behind."""
+        """Vacuum, checkpoint and sync what a run of pgbench left behind."""
         async with connect(self.target) as session:
             await session.execute("vacuum")
             await session.execute("truncate pgbench_history")
@@ -78,7 +78,7 @@ class Compute:
         os.sync()
 
     async def execute_as_admin(self, *statements: str) -> None:
-        """Runs statements as the superuser."""
+        """Run statements as the superuser."""
         async with connect(replace(self.target, role=ADMIN_ROLE, database=MAINTENANCE_DATABASE)) as session:
             for statement in statements:
                 await session.execute(statement)
@@ -95,18 +95,20 @@ class Home:
         return self.storage_home.driver
 
     async def create_compute(self) -> Compute:
-        """Creates a project with its branch; does not start its compute."""
+        """Create a project with its branch; do not start its compute."""
         return await self._create(self._make_spec(ProjectId.new()), None)
 
     async def create_child(self, parent: Compute) -> Compute:
-        """Creates a branch of the parent, which may be running; does not start its compute."""
+        """Create a branch of the parent, which may be running; do not start its compute."""
         return await self._create(self._make_spec(parent.spec.project_id), parent.spec.volume_id)
 
     async def _create(self, spec: ComputeSpec, parent: VolumeId | None) -> Compute:
         compute = Compute(self, spec)
         self.computes.append(compute)
         await self.engine.ensure_branch(
-            BranchSpec(project_id=spec.project_id, volume_id=spec.volume_id, install=spec.install, parent=parent)
+            BranchSpec(
+                project_id=spec.project_id, volume_id=spec.volume_id, install=spec.install, source_volume_id=parent
+            )
         )
         return compute
 
@@ -126,7 +128,7 @@ class Home:
 
 @asynccontextmanager
 async def open_home(driver: str, image_gb: int, *, thin: bool = True) -> AsyncIterator[Home]:
-    """Stops all computes and removes the home at the end."""
+    """Stop all computes and remove the home at the end."""
     with storage.create_storage_home(driver, image_gb, thin=thin) as storage_home:
         engine = LocalEngine(storage_home.settings)
         home = Home(storage_home, engine)
@@ -138,7 +140,7 @@ async def open_home(driver: str, image_gb: int, *, thin: bool = True) -> AsyncIt
 
 
 @asynccontextmanager
-async def connect(target: Target) -> AsyncIterator[Any]:
+async def connect(target: ServerTarget) -> AsyncIterator[Any]:
     session = await asyncpg.connect(
         host=str(target.sockets), user=target.role, database=target.database, password="", ssl=False
     )

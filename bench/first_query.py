@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import httpx2
 
 from bench import plain_postgres, program, storage
 from bench.program import Program
+from bench.project_client import elapsed_milliseconds
 from bench.promise import Promise, make_ratio
 from bench.rounds import print_note, rotate_rounds
 from bench.sizes import Sizes
@@ -50,27 +50,27 @@ class NewProjects:
         self.platform.wait_until_idle(self.client, self.spares)
         os.sync()  # unwritten data of others must not be part of our sync
         watch = Stopwatch(self.times)
-        made = program.create_project(self.client, "first query")
+        created = program.create_project(self.client, "first query")
         watch.mark("POST returned")
-        self.platform.wait_until_finished(made)
+        self.platform.wait_until_finished(created)
         watch.mark("operations finished")
-        program.get_last_operation(self.client, made)
+        program.get_last_operation(self.client, created)
         watch.mark("last operation read")
-        asyncio.run(_ask(self.platform.connect(made)))
+        asyncio.run(_check_first_query(self.platform.connect(created)))
         watch.mark("connect and select")
         watch.stop()
-        self._note(made)
-        self.client.delete(f"/projects/{made['project']['id']}").raise_for_status()
+        self._note(created)
+        self.client.delete(f"/projects/{created['project']['id']}").raise_for_status()
         self.platform.wait_until_idle(self.client, self.spares)
 
-    def _note(self, made: dict[str, Any]) -> None:
-        """Records the durations that the operations report."""
-        clone, start = program.wait_for_operations(self.client, made, pause=0.002)
+    def _note(self, created: dict[str, Any]) -> None:
+        """Record the durations that the operations report."""
+        clone, start = program.wait_for_operations(self.client, created, pause=0.002)
         self.times["… from POST until the volume exists"].append(
-            _milliseconds(clone["created_at"], clone["updated_at"])
+            elapsed_milliseconds(clone["created_at"], clone["updated_at"])
         )
         self.times["… until its compute runs, with roles and databases"].append(
-            _milliseconds(clone["updated_at"], start["updated_at"])
+            elapsed_milliseconds(clone["updated_at"], start["updated_at"])
         )
 
 
@@ -94,7 +94,7 @@ def _measure(driver: str) -> Promise:
             for variant in ordered:
                 variant.measure_one()
             _make_by_hand(work_folder, by_hand)
-    return _promise(driver, variants, by_hand)
+    return _build_promise(driver, variants, by_hand)
 
 
 def _start_variant(stack: ExitStack, driver: str, kind: str) -> NewProjects:
@@ -111,34 +111,30 @@ def _make_by_hand(work_folder: Path, times: Times) -> None:
         watch.mark("initdb")
         postgres.start()
         watch.mark("start")
-        asyncio.run(_ask(postgres.connect()))
+        asyncio.run(_check_first_query(postgres.connect()))
         watch.mark("connect and select")
         watch.stop()
 
 
-async def _ask(connecting: Coroutine[Any, Any, Any]) -> None:
+async def _check_first_query(connecting: Coroutine[Any, Any, Any]) -> None:
     connection = await connecting
     if await connection.fetchval("select 1") != 1:
         raise RuntimeError("the first query was not answered with 1")
     connection.terminate()
 
 
-def _milliseconds(first: str, last: str) -> float:
-    return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1e3
-
-
-def _promise(driver: str, variants: list[NewProjects], by_hand: Times) -> Promise:
-    made = {variant.kind: make_measurements(variant.kind, variant.times) for variant in variants}
+def _build_promise(driver: str, variants: list[NewProjects], by_hand: Times) -> Promise:
+    measured = {variant.kind: make_measurements(variant.kind, variant.times) for variant in variants}
     plain = make_measurements("by hand", by_hand)
     limits = LIMITS[driver]
     return Promise(
         name=f"first_query {driver}",
         sentence=f"On {driver}, a new project answers its first query in less than {limits[WARM]:g} of the time of "
         f"initdb, start and a first query by hand, and without the warm pool in less than {limits[COLD]:g}.",
-        measurements=tuple(figure for times in (*made.values(), plain) for figure in times.values()),
+        measurements=tuple(figure for times in (*measured.values(), plain) for figure in times.values()),
         ratios=tuple(
             make_ratio(f"{kind} to by hand", times[TOTAL], plain[TOTAL], below=limits[kind])
-            for kind, times in made.items()
+            for kind, times in measured.items()
         ),
         how=(
             f"POST /projects, wait for its operations, connect through the compute's socket, select; {ROUNDS} rounds",

@@ -77,7 +77,7 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
                 each.run_round(rows, megabytes)
             with start_gateway() as fresh:  # workers that have served nothing yet
                 memory.append(idle_connections.measure_kib(_route(fresh), fresh.pids))
-        yield _make_promise(sizes, *both, memory)
+        yield _build_promise(sizes, *both, memory)
 
 
 def _route(workers: gateway_workers.WorkerGroup) -> Route:
@@ -95,7 +95,7 @@ def _create_rows(direct: Route, folder: Path, sizes: Sizes) -> tuple[Path, float
     return path, path.stat().st_size / 1e6
 
 
-def _make_promise(sizes: Sizes, direct: MeasuredRoute, through: MeasuredRoute, memory: list[float]) -> Promise:
+def _build_promise(sizes: Sizes, direct: MeasuredRoute, through: MeasuredRoute, memory: list[float]) -> Promise:
     loads = [(tls_postgres.format_load_name(mode, clients), clients) for mode in MODES for clients in CLIENTS]
     others = ("new connections", "COPY to the client", "COPY from the client")
     memory_figure = Measurement(name="memory of an idle connection", unit="KiB", samples=tuple(memory), below=MAX_KIB)

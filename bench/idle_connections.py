@@ -14,18 +14,18 @@ from bough.postgres import MAINTENANCE_DATABASE
 
 CONNECTIONS = 200  # per round
 _WARM_UP_CONNECTIONS = 10  # not counted: they cause the memory that all share
-_SETTLE_SECONDS = 1.0  # seconds
+_SETTLE_SECONDS = 1.0
 
 
-def measure_kib(way: Route, pids: Sequence[int]) -> float:
-    """Private memory of the processes per connection, when all are open and have sent one query."""
-    return asyncio.run(_kib(way, pids))
+def measure_kib(route: Route, pids: Sequence[int]) -> float:
+    """Return private memory of the processes per connection, when all are open and have sent one query."""
+    return asyncio.run(_kib(route, pids))
 
 
-async def _kib(way: Route, pids: Sequence[int]) -> float:
-    first = [await _connect_and_query(way) for _ in range(_WARM_UP_CONNECTIONS)]
+async def _kib(route: Route, pids: Sequence[int]) -> float:
+    first = [await _connect_and_query(route) for _ in range(_WARM_UP_CONNECTIONS)]
     before = machine.private_kib(pids)
-    rest = [await _connect_and_query(way) for _ in range(CONNECTIONS)]
+    rest = [await _connect_and_query(route) for _ in range(CONNECTIONS)]
     await asyncio.sleep(_SETTLE_SECONDS)
     used = (machine.private_kib(pids) - before) / CONNECTIONS
     for each in (*first, *rest):
@@ -33,16 +33,16 @@ async def _kib(way: Route, pids: Sequence[int]) -> float:
     return used
 
 
-async def _connect_and_query(way: Route) -> Any:
-    """Sends a simple query: asyncpg's extended queries take two transactions, which not every pooler supports."""
+async def _connect_and_query(route: Route) -> Any:
+    """Send a simple query: asyncpg's extended queries take two transactions, which not every pooler supports."""
     session = await asyncpg.connect(
         host="127.0.0.1",
-        port=way.port,
+        port=route.port,
         user=gateway_workers.ROLE,
         password=gateway_workers.PASSWORD,
         database=MAINTENANCE_DATABASE,
         ssl=_any_certificate(),
-        server_settings=dict(word.split("=", 1) for word in way.options.split()),
+        server_settings=dict(word.split("=", 1) for word in route.options.split()),
     )
     await session.execute("select 1")
     return session

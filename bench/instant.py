@@ -24,7 +24,7 @@ from bench.sizes import Sizes
 
 LIMIT = 3.0
 CALLERS = 4
-_PATIENCE, _LOOK, _SETTLED = 60.0, 0.05, 0.3  # seconds
+_TIMEOUT, _POLL_INTERVAL, _STABLE_FOR = 60.0, 0.05, 0.3  # seconds
 _NO_LIMITS = {
     "BOUGH_INSTANT_PER_HOUR": "1000000000",
     "BOUGH_INSTANT_PER_HOUR_AND_ADDRESS": "1000000000",
@@ -60,7 +60,7 @@ class InstantPlatform:
         return (time.monotonic() - started_at) * 1000
 
     def run_round(self, count: int) -> float:
-        """The median of several calls."""
+        """Return the median of several calls."""
         times = [self.measure_once() for _ in range(count)]
         self.times += times
         return percentile(times, 0.5)
@@ -69,29 +69,29 @@ class InstantPlatform:
         until = time.monotonic() + seconds
 
         def call(_number: int) -> int:
-            made = 0
+            created = 0
             while time.monotonic() < until:
                 read_first_row(self.create())
-                made += 1
-            return made
+                created += 1
+            return created
 
         with ThreadPoolExecutor(CALLERS) as callers:
             started_at = time.monotonic()
-            made = sum(callers.map(call, range(CALLERS)))
-            return made / (time.monotonic() - started_at)
+            created = sum(callers.map(call, range(CALLERS)))
+            return created / (time.monotonic() - started_at)
 
     def _wait_until_ready(self) -> None:
-        """Waits until both pools have been full for a moment, so that earlier work is not measured."""
-        deadline = time.monotonic() + _PATIENCE
+        """Wait until both pools have been full for a moment, so that earlier work is not measured."""
+        deadline = time.monotonic() + _TIMEOUT
         since = time.monotonic()
         with closing(sqlite3.connect(f"file:{self.platform.settings.store_file}?mode=ro", uri=True)) as store:
-            while time.monotonic() - since < _SETTLED:
+            while time.monotonic() - since < _STABLE_FOR:
                 is_full = store.execute(_READY).fetchone()[0] == self.prepared_count
                 if not is_full or not self.platform.is_refilled(self.client, self.spare_count):
                     since = time.monotonic()
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"no database was prepared within {_PATIENCE:g} s")
-                time.sleep(_LOOK)
+                    raise RuntimeError(f"no database was prepared within {_TIMEOUT:g} s")
+                time.sleep(_POLL_INTERVAL)
 
 
 def read_first_row(uri: str) -> None:
@@ -116,11 +116,11 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
                 samples[server.name].append(server.run_round(sizes.instant_calls))
         print_note("several callers at once")
         rates = [prepared.measure_rate(sizes.instant_seconds) for _ in range(ROUNDS)]
-        yield _promise(samples, prepared, drained, rates, alone)
+        yield _build_promise(samples, prepared, drained, rates, alone)
 
 
 def _start_platform(stack: ExitStack, name: str, variables: dict[str, str], waiting: int) -> InstantPlatform:
-    """The number of waiting entries in both pools."""
+    """Start a platform. Each of its two pools holds `waiting` entries."""
     platform = stack.enter_context(program.run_platform(variables={**_NO_LIMITS, **variables}))
     client = httpx2.Client(base_url=f"http://127.0.0.1:{platform.port}/api/v1", timeout=60)
     return InstantPlatform(name, platform, stack.enter_context(client), prepared_count=waiting, spare_count=waiting)
@@ -132,7 +132,7 @@ def _timed(uri: str) -> float:
     return (time.monotonic() - started_at) * 1000
 
 
-def _promise(
+def _build_promise(
     samples: dict[str, list[float]],
     prepared: InstantPlatform,
     drained: InstantPlatform,
@@ -175,5 +175,5 @@ def _promise(
 
 
 def _make_p99(name: str, times: list[float]) -> Measurement:
-    """Over all calls; the same in each round."""
+    """Use the percentile over all calls, the same in each round."""
     return Measurement(name=name, unit="ms", samples=(percentile(times, 0.99),) * ROUNDS)

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.engine_home import connect
-from bench.pgbench import Target
+from bench.pgbench import ServerTarget
 from bench.promise import percentile
 
-PAUSE_SECONDS = 0.001  # seconds; the machine may be busy
+PAUSE_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class ProbeRows:
 class Probe:
     """Starts querying when it is created."""
 
-    def __init__(self, target: Target, statement: str, count: int) -> None:
+    def __init__(self, target: ServerTarget, statement: str, count: int) -> None:
         words = [str(target.sockets), target.role, target.database, statement, str(count)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.latency_probe", *words],
@@ -63,11 +63,11 @@ class Latencies:
     statements: list[tuple[float, float]]  # start and duration of each statement, in seconds
 
     def longest(self, begin: float, end: float) -> float:
-        """Latencies in milliseconds of the statements that ran between two times."""
+        """Return the longest latency, in milliseconds, of the statements that overlap the interval."""
         return max(self._between(begin, end), default=0) * 1e3
 
     def p99(self, begin: float, end: float) -> float:
-        """The 99th percentile in milliseconds."""
+        """Return the 99th percentile in milliseconds."""
         return percentile(self._between(begin, end), 0.99) * 1e3
 
     def _between(self, begin: float, end: float) -> list[float]:
@@ -84,7 +84,7 @@ class Probes:
     writer: Probe
 
     @classmethod
-    def start(cls, target: Target, rows: ProbeRows) -> "Probes":
+    def start(cls, target: ServerTarget, rows: ProbeRows) -> "Probes":
         reader = Probe(target, rows.read, rows.count)
         try:
             return cls(reader, Probe(target, rows.write, rows.count))
@@ -107,18 +107,18 @@ async def _probe(session: Any, statement: str, count: int) -> list[tuple[float, 
     loop.add_reader(sys.stdin, over.set)
     await prepared.fetch(1)
     print("asking", flush=True)
-    seen: list[tuple[float, float]] = []
+    samples: list[tuple[float, float]] = []
     while not over.is_set():
         number = random.randint(1, count)
         started_at = time.perf_counter()
         await prepared.fetch(number)
-        seen.append((started_at, time.perf_counter() - started_at))
+        samples.append((started_at, time.perf_counter() - started_at))
         await asyncio.sleep(PAUSE_SECONDS)
-    return seen
+    return samples
 
 
 async def _main(sockets: str, role: str, database: str, statement: str, count: str) -> None:
-    async with connect(Target(Path(sockets), role, database)) as session:
+    async with connect(ServerTarget(Path(sockets), role, database)) as session:
         print(json.dumps(await _probe(session, statement, int(count))))
 
 

@@ -15,7 +15,7 @@ TIMEOUT = 30.0  # seconds for the last responses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class RequestTarget:
     """One request to one server."""
 
     name: str
@@ -53,7 +53,7 @@ class LoadResult:
 class _LoadConnection(asyncio.Protocol):
     """Repeats the request after each complete response until the time is up; every status but 200 is an error."""
 
-    def __init__(self, target: Target, answers: LoadResult, until: float) -> None:
+    def __init__(self, target: RequestTarget, answers: LoadResult, until: float) -> None:
         self._request = target.request
         self._answers = answers
         self._until = until
@@ -70,7 +70,7 @@ class _LoadConnection(asyncio.Protocol):
         self._parser.feed_data(data)
 
     def on_message_complete(self) -> None:
-        """Called by the parser."""
+        """Handle a complete response; called by the parser."""
         now = time.perf_counter()
         status = self._parser.get_status_code()
         if status != 200:
@@ -102,12 +102,12 @@ class _LoadConnection(asyncio.Protocol):
             self._transport.close()
 
 
-def run_load(target: Target, *, connections: int, seconds: float) -> LoadResult:
-    """Sends requests over a number of connections for a number of seconds, each after the previous response."""
+def run_load(target: RequestTarget, *, connections: int, seconds: float) -> LoadResult:
+    """Send requests over a number of connections for a number of seconds, each after the previous response."""
     return uvloop.run(_run_load(target, connections, seconds))
 
 
-async def _run_load(target: Target, connections: int, seconds: float) -> LoadResult:
+async def _run_load(target: RequestTarget, connections: int, seconds: float) -> LoadResult:
     loop = asyncio.get_running_loop()
     answers = LoadResult(seconds)
     started_at, cpu = time.perf_counter(), time.process_time()

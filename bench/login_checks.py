@@ -38,14 +38,14 @@ def measure(_: Sizes) -> Iterator[Promise]:
             where[KINDS[2]] = f"ep-calm-sea-{number:08}", ROLE
             for kind, median in logins.measure_medians(f"127.0.1.{number + 1}", where).items():
                 times[kind].append(median)
-    yield _promise(times)
+    yield _build_promise(times)
 
 
 def _endpoint(platform: Program) -> str:
     with platform.client() as client:
-        made = client.post("/projects", json={"project": {}}).raise_for_status().json()
-    platform.wait_until_finished(made)
-    return str(made["endpoints"][0]["id"])
+        created = client.post("/projects", json={"project": {}}).raise_for_status().json()
+    platform.wait_until_finished(created)
+    return str(created["endpoints"][0]["id"])
 
 
 class LoginTimer:
@@ -55,7 +55,7 @@ class LoginTimer:
         self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
 
     def measure_medians(self, source: str, where: dict[str, tuple[str, str]]) -> dict[str, float]:
-        """Alternates, so that noise of the machine affects all kinds."""
+        """Alternate, so that noise of the machine affects all kinds."""
         durations: dict[str, list[float]] = {kind: [] for kind in where}
         for _ in range(TRIES):
             for kind, (endpoint, role) in where.items():
@@ -63,7 +63,7 @@ class LoginTimer:
         return {kind: statistics.median(samples) for kind, samples in durations.items()}
 
     def _time_challenge(self, source: str, endpoint: str, role: str) -> float:
-        """Milliseconds from the startup packet to the challenge."""
+        """Return milliseconds from the startup packet to the challenge."""
         with socket.create_connection(("127.0.0.1", self._port), source_address=(source, 0)) as plain:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.sendall(_SSL_REQUEST)
@@ -88,7 +88,7 @@ def _startup(endpoint: str, role: str) -> bytes:
     return (len(body) + 8).to_bytes(4) + (3 << 16).to_bytes(4) + body
 
 
-def _promise(times: dict[str, list[float]]) -> Promise:
+def _build_promise(times: dict[str, list[float]]) -> Promise:
     figures = {kind: Measurement(name=kind, unit="ms", samples=tuple(samples)) for kind, samples in times.items()}
     known = figures[KINDS[0]]
     ratios = [

@@ -26,7 +26,7 @@ class Cores:
 
 
 def pin(pid: int, core: int) -> None:
-    """Pins a process to a core. Affinity is a property of threads, so each thread is pinned."""
+    """Pin a process to a core. Affinity is a property of threads, so each thread is pinned."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:
             os.sched_setaffinity(int(thread.name), {core})
@@ -36,7 +36,7 @@ def pin(pid: int, core: int) -> None:
 
 @contextmanager
 def pinned(core: int) -> Iterator[None]:
-    """Pins this process to a core for the duration. Processes started meanwhile stay there."""
+    """Pin this process to a core for the duration. Processes started meanwhile stay there."""
     before = os.sched_getaffinity(0)
     pin(os.getpid(), core)
     try:
@@ -46,31 +46,31 @@ def pinned(core: int) -> Iterator[None]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU seconds of a process so far, including its threads but not its children."""
+    """Return the CPU seconds of a process so far, including its threads but not its children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def read_meminfo() -> dict[str, int]:
-    """Bytes by the names of the kernel."""
+    """Return bytes by the names of the kernel."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     return {output[0].rstrip(":"): int(output[1]) * 1024 for output in lines}
 
 
 def pss_of_tree(pid: int) -> int:
-    """Proportional memory share (Pss) of a process and its children, in bytes."""
+    """Return proportional memory share (Pss) of a process and its children, in bytes."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return sum(pss_of(each) for each in (pid, *map(int, children)))
 
 
 def private_kib(pids: Iterable[int]) -> int:
-    """Private memory of these processes, in KiB."""
+    """Return private memory of these processes, in KiB."""
     lines = [line for pid in pids for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 
 def pss_of(pid: int) -> int:
-    """Proportional memory share (Pss) of one process, in bytes."""
+    """Return proportional memory share (Pss) of one process, in bytes."""
     with suppress(FileNotFoundError, ProcessLookupError):  # the process ended meanwhile
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -93,7 +93,7 @@ def describe_machine() -> dict[str, str | int | list[float]]:
 
 
 def _commit() -> str:
-    """The commit of the checkout; `-dirty` when files differ from it, `unknown` outside of a repository."""
+    """Return the commit of the checkout; `-dirty` when files differ from it, `unknown` outside of a repository."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -11,7 +11,7 @@ from typing import Any
 from bench import pgbench
 from bench.engine_home import connect
 from bench.latency_probe import ProbeRows
-from bench.pgbench import TPC_B, Target
+from bench.pgbench import TPC_B, ServerTarget
 from bench.sizes import Sizes, format_size
 
 FRESH_MB = 40
@@ -25,9 +25,9 @@ _ROWS = "create table if not exists rows_of_a_kb (id bigint primary key, filling
 _FILL = "insert into rows_of_a_kb select n, repeat(md5(n::text), 30) from generate_series({first}, {last}) n"
 _TABLE = "create table table_{number} (id bigint primary key, words text)"
 
-FillFunction = Callable[[Target], Coroutine[Any, Any, None]]
+FillFunction = Callable[[ServerTarget], Coroutine[Any, Any, None]]
 CloneFunction = Callable[[], None]  # creates a clone that is kept
-AgeFunction = Callable[[CloneFunction, Target], None]
+AgeFunction = Callable[[CloneFunction, ServerTarget], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class ParentKind:
 
 
 def list_parent_kinds(sizes: Sizes) -> list[ParentKind]:
-    """Smallest first."""
+    """List the smallest first."""
     return [small_parent(), *map(parent_of_size, sizes.parents_mb), _aged(sizes), _many_tables(sizes)]
 
 
@@ -71,8 +71,8 @@ def _aged(sizes: Sizes) -> ParentKind:
         megabytes=sizes.aged_scale * 16,
         rows=rows,
         fill=partial(_fill_pgbench, sizes.aged_scale),
-        age=partial(_age, sizes.ageing_rounds, sizes.ageing_seconds),
-        clones=sizes.ageing_rounds,
+        age=partial(_age, sizes.aging_rounds, sizes.aging_seconds),
+        clones=sizes.aging_rounds,
     )
 
 
@@ -93,7 +93,7 @@ def _rows(megabytes: int) -> ProbeRows:
     )
 
 
-async def _fill_rows(megabytes: int, target: Target) -> None:
+async def _fill_rows(megabytes: int, target: ServerTarget) -> None:
     async with connect(target) as session:
         async with session.transaction():
             await session.execute(_ROWS)
@@ -104,11 +104,11 @@ async def _fill_rows(megabytes: int, target: Target) -> None:
         await session.execute("vacuum (freeze, analyze) rows_of_a_kb")
 
 
-async def _fill_pgbench(scale: int, target: Target) -> None:
+async def _fill_pgbench(scale: int, target: ServerTarget) -> None:
     pgbench.initialize(target, scale)
 
 
-async def _fill_tables(count: int, target: Target) -> None:
+async def _fill_tables(count: int, target: ServerTarget) -> None:
     await _fill_rows(1, target)
     async with connect(target) as session:
         for begin in range(0, count, _TABLES_A_TRANSACTION):
@@ -116,8 +116,8 @@ async def _fill_tables(count: int, target: Target) -> None:
             await session.execute(";\n".join(_TABLE.format(number=number) for number in numbers))
 
 
-def _age(rounds: int, seconds: int, clone: CloneFunction, target: Target) -> None:
-    """Creates clones with random writes between them, so that shared blocks are scattered."""
+def _age(rounds: int, seconds: int, clone: CloneFunction, target: ServerTarget) -> None:
+    """Create clones with random writes between them, so that shared blocks are scattered."""
     for _ in range(rounds):
         clone()
         pgbench.measure_tps(target, TPC_B, seconds)

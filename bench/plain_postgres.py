@@ -18,7 +18,7 @@ import asyncpg
 
 from bough.config import default_cache
 from bough.control.defaults import MAX_CU
-from bough.engine.local.computes.postmaster import READY, PidFile
+from bough.engine.local.computes.pid_file import READY, PidFile
 from bough.engine.local.installs import installs
 from bough.engine.local.isolation.sandbox import build_popen_options, find_initdb_identity
 from bough.engine.spec import build_compute_settings, build_size_settings
@@ -30,7 +30,7 @@ SETTINGS = postgresql_conf.render(
     major=MAJOR,
 )
 _INITDB_OPTIONS = [word for word in template.initdb_arguments(MAJOR) if not word.startswith("--auth")]
-POLL_SECONDS = 0.001  # seconds between two reads of the pid file
+POLL_SECONDS = 0.001  # between two reads of the pid file
 
 
 def _find_program(name: str) -> str:
@@ -38,7 +38,7 @@ def _find_program(name: str) -> str:
 
 
 def describe_configuration() -> tuple[str, ...]:
-    """The exact commands and settings."""
+    """Return the exact commands and settings."""
     return (
         " ".join([_find_program("initdb"), "-D", "DATA", "--auth=trust", *_INITDB_OPTIONS])
         + " (on ext4 in a folder with chattr +T)",
@@ -62,7 +62,7 @@ class PlainPostgres:
         (self.data / "postgresql.conf").write_text(SETTINGS)
 
     def start(self, *options: str) -> None:
-        """Waits until it accepts connections."""
+        """Wait until it accepts connections."""
         command = [_find_program("postgres"), "-D", str(self.data), "-c", f"unix_socket_directories={self.sockets}"]
         self._process = subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL, **self._options)
         while (file := PidFile.read(self.data)) is None or file.status != READY:
@@ -71,7 +71,7 @@ class PlainPostgres:
             time.sleep(POLL_SECONDS)
 
     def run(self, *command: str) -> None:
-        """Runs a program as the user of the server."""
+        """Run a program as the user of the server."""
         subprocess.run(command, check=True, **self._options)
 
     async def connect(self) -> Any:
@@ -87,7 +87,7 @@ class PlainPostgres:
 
 @contextmanager
 def create_work_folder() -> Iterator[Path]:
-    """A folder for several servers, removed at the end.
+    """Yield a folder for several servers, removed at the end.
 
     ext4 creates files slowly near many files that were just deleted, and an earlier bench deletes many. The
     attribute T places new folders elsewhere, so that the baseline is not affected.
@@ -104,12 +104,12 @@ def create_work_folder() -> Iterator[Path]:
 
 @contextmanager
 def create_postgres(work_folder: Path) -> Iterator[PlainPostgres]:
-    """Yields a server that is not created yet; stops it at the end."""
+    """Yield a server that is not created yet; stop it at the end."""
     folder = Path(tempfile.mkdtemp(dir=work_folder))
     owner = find_initdb_identity()
     os.chown(folder, owner.uid, owner.gid)
-    made = PlainPostgres(folder)
+    created = PlainPostgres(folder)
     try:
-        yield made
+        yield created
     finally:
-        made.stop()
+        created.stop()

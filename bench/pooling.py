@@ -30,7 +30,7 @@ _IDLE = "memory of an idle client"
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class PoolLoad:
     mode: str
     clients: int
     connect_each: bool = False
@@ -49,8 +49,8 @@ class Load:
 
 
 LOADS = (
-    *(Load(mode, clients) for mode in (*PROMISED, "prepared") for clients in CLIENTS),
-    Load("simple", 4, connect_each=True),
+    *(PoolLoad(mode, clients) for mode in (*PROMISED, "prepared") for clients in CLIENTS),
+    PoolLoad("simple", 4, connect_each=True),
 )
 # With more clients than server connections, so that these pass from client to client.
 LOADS_WITH_RESET = tuple(load for load in LOADS if load.is_promised and load.clients == CLIENTS[-1])
@@ -59,12 +59,12 @@ LOADS_WITH_RESET = tuple(load for load in LOADS if load.is_promised and load.cli
 class MeasuredPooler:
     """One route to the server, and its samples."""
 
-    def __init__(self, route: Route, loads: tuple[Load, ...]) -> None:
+    def __init__(self, route: Route, loads: tuple[PoolLoad, ...]) -> None:
         self.route = route
         self.loads = loads
         self._samples: dict[str, list[float]] = defaultdict(list)
 
-    def measure(self, load: Load, seconds: int) -> None:
+    def measure(self, load: PoolLoad, seconds: int) -> None:
         self._samples[load.name].append(tls_postgres.measure_tps(load.command(seconds), self.route))
 
     def record_idle(self, kib: float) -> None:
@@ -130,10 +130,10 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
             for each, start in ((ours, server.start_gateway), (theirs, server.start_pgbouncer)):
                 with ExitStack() as fresh:  # processes that have served nothing yet
                     each.record_idle(idle_connections.measure_kib(*start(fresh)))
-        yield _make_promise(sizes, ours, theirs, resetting, direct)
+        yield _build_promise(sizes, ours, theirs, resetting, direct)
 
 
-def _make_promise(
+def _build_promise(
     sizes: Sizes, ours: MeasuredPooler, theirs: MeasuredPooler, resetting: MeasuredPooler, direct: MeasuredPooler
 ) -> Promise:
     pairs = [(load.name, load.is_promised, theirs if load in theirs.loads else direct) for load in LOADS]
@@ -163,7 +163,7 @@ def _make_promise(
 
 def _how(sizes: Sizes, route: Route) -> tuple[str, ...]:
     return (
-        " ".join(Load("MODE", 8).command(sizes.gateway_seconds)) + f" '{route.conninfo}'",
+        " ".join(PoolLoad("MODE", 8).command(sizes.gateway_seconds)) + f" '{route.conninfo}'",
         f"{CLIENTS[-1]} clients: {CLIENTS[-1] // _CONNECTS_PER_SECOND} s more, in which they connect, uncounted",
         "new connections: the same with --connect, 4 clients, simple",
         f"memory: private memory of workers just started, {idle_connections.CONNECTIONS} clients that "

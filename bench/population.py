@@ -21,6 +21,8 @@ from bough.domain.operation import STORED_KINDS, OperationKind, OperationStatus
 from bough.domain.usage import EndpointUsage
 from bough.domain.user import OPERATOR
 from bough.ids import BranchId, EndpointId, LineageId, OperationId, ProjectId, VolumeId
+from bough.operations.actions.create_root_branch import CreateRootBranch
+from bough.operations.actions.start_compute import StartCompute
 from bough.postgres.scram import scram_verifier
 from bough.store.row_mapping import to_columns
 from bough.store.tables import metadata
@@ -29,11 +31,11 @@ Row = dict[str, Any]
 ORGANIZATION = "org-operator"
 CREATION_INTERVAL = timedelta(seconds=37)  # between two creations
 INSTALL = "embedded-17"
-_STEPS = {OperationKind.CREATE_ROOT_BRANCH: "make_volume publish", OperationKind.START_COMPUTE: "launch publish"}
+_STEPS = {OperationKind.CREATE_ROOT_BRANCH: CreateRootBranch.steps, OperationKind.START_COMPUTE: StartCompute.steps}
 
 
 def insert_projects(settings: Settings, count: int) -> None:
-    """Adds projects to the store of a home, older than all existing ones."""
+    """Add projects to the store of a home, older than all existing ones."""
     rows: dict[str, list[Row]] = defaultdict(list)
     verifier = scram_verifier(secrets.token_hex(16))
     oldest = clock.now() - timedelta(days=1) - count * CREATION_INTERVAL
@@ -51,7 +53,7 @@ def insert_projects(settings: Settings, count: int) -> None:
 
 
 def _project(number: int, at: datetime, verifier: str) -> Iterator[tuple[str, Row]]:
-    """Tables and rows, parents before children."""
+    """Yield tables and rows, parents before children."""
     project_id, volume, lineage, root = ProjectId.new(), VolumeId.new(), LineageId.new(), BranchId.new()
     name = f"customer {number} / {project_id}"
     times: Row = {"created_at": at, "updated_at": at}
@@ -149,7 +151,7 @@ def _endpoint_row(endpoint_id: EndpointId, branch_id: BranchId, at: datetime) ->
 
 
 def _operation_row(kind: OperationKind, branch_id: BranchId, endpoint: EndpointId | None, at: datetime) -> Row:
-    steps = tuple(_STEPS[kind].split())
+    steps = _STEPS[kind]
     return {
         "id": OperationId.new(),
         "branch_id": branch_id,

@@ -23,8 +23,8 @@ END_STATUSES = {"finished", "failed", "cancelled", "skipped"}
 IMAGE_GB = 8
 TIMEOUT = 60.0  # seconds
 OPERATION_TIMEOUT = 600.0  # the plain driver copies large databases
-_POLL_SECONDS = 0.001  # seconds between two reads of the store
-_IDLE_SECONDS, _STATE_POLL_SECONDS = 0.5, 0.05  # seconds
+_POLL_SECONDS = 0.001  # between two reads of the store
+_IDLE_SECONDS, _STATE_POLL_SECONDS = 0.5, 0.05
 
 # The bench sends more requests than a user may.
 WITHOUT_RATE_LIMITS = {"BOUGH_RATE_PER_MINUTE": "1000000000", "BOUGH_RATE_PER_SECOND_AND_ROUTE": "1000000000"}
@@ -48,7 +48,7 @@ class Program:
         self.key = output["api_key"]
 
     def run_command(self, name: str, *arguments: str) -> str:
-        """Runs `bough name …` on this home and returns its output."""
+        """Run `bough name …` on this home and return its output."""
         done = subprocess.run(
             [sys.executable, "-P", "-m", "bough.cli.main", name, "--home", str(self.home), *arguments],
             env=_environment() | self._variables,
@@ -67,7 +67,7 @@ class Program:
 
     @contextmanager
     def client(self) -> Iterator[httpx2.Client]:
-        """A client with the operator's key and one persistent connection."""
+        """Yield a client with the operator's key and one persistent connection."""
         headers = {"Authorization": f"Bearer {self.key}"}
         with httpx2.Client(base_url=f"http://127.0.0.1:{self.port}/api/v2", headers=headers, timeout=60) as client:
             yield client
@@ -76,7 +76,7 @@ class Program:
         return self.settings.sockets / str(created["endpoints"][0]["id"])
 
     async def connect(self, created: dict[str, Any]) -> Any:
-        """Connects through the compute's socket as the project's role, to its database."""
+        """Connect through the compute's socket as the project's role, to its database."""
         known = created["connection_uris"][0]["connection_parameters"]
         return await asyncpg.connect(
             host=str(self.socket_folder(created)),
@@ -87,7 +87,7 @@ class Program:
         )
 
     def list_postmasters(self) -> dict[str, tuple[int, int]]:
-        """Volume → pid and start time of its Postgres server, without spare computes."""
+        """Return volume → pid and start time of its Postgres server, without spare computes."""
         found = {}
         for file in self.storage_home.volumes_folder.glob("*/data/postmaster.pid"):
             volume = file.parent.parent.name
@@ -98,20 +98,20 @@ class Program:
         return found
 
     def wait_until_finished(self, created: dict[str, Any]) -> None:
-        """Waits for the operations of a request. Reads the store, because requests would cost control CPU time."""
+        """Wait for the operations of a request. Read the store, because requests would cost control CPU time."""
         last = created["operations"][-1]["id"]
         deadline = time.monotonic() + OPERATION_TIMEOUT
         with closing(sqlite3.connect(f"file:{self.settings.store_file}?mode=ro", uri=True)) as store:
-            while (seen := _get_ended_operation(store, last)) is None:
+            while (ended := _get_ended_operation(store, last)) is None:
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"the operation {last} did not finish within {OPERATION_TIMEOUT:g} s")
                 time.sleep(_POLL_SECONDS)
-        action, status, error = seen
+        action, status, error = ended
         if status != "finished":
             raise RuntimeError(f"{action} is {status}: {error}")
 
     def wait_until_idle(self, client: httpx2.Client, spares: int) -> None:
-        """Waits until only the spare computes have been running, without open operations, for a moment."""
+        """Wait until only the spare computes have been running, without open operations, for a moment."""
         deadline = time.monotonic() + TIMEOUT
         since = time.monotonic()
         while time.monotonic() - since < _IDLE_SECONDS:
@@ -143,7 +143,7 @@ class Program:
 def run_platform(
     driver: str = "plain", variables: dict[str, str] | None = None, image_gb: int = IMAGE_GB
 ) -> Iterator[Program]:
-    """A running platform; it is stopped and removed at the end."""
+    """Yield a running platform; it is stopped and removed at the end."""
     with storage.create_storage_home(driver, image_gb) as storage_home, ExitStack() as stack:
         program = Program(storage_home, variables or {})
         stack.callback(program.run_command, "down")
@@ -152,7 +152,7 @@ def run_platform(
 
 
 def create_project(client: httpx2.Client, name: str) -> dict[str, Any]:
-    """Returns the response of `POST /projects`."""
+    """Return the response of `POST /projects`."""
     response = client.post("/projects", json={"project": {"name": name}})
     response.raise_for_status()
     created: dict[str, Any] = response.json()
@@ -160,14 +160,14 @@ def create_project(client: httpx2.Client, name: str) -> dict[str, Any]:
 
 
 def get_last_operation(client: httpx2.Client, created: dict[str, Any]) -> dict[str, Any]:
-    """The current state of the last operation."""
+    """Return the current state of the last operation."""
     path = f"/projects/{created['project']['id']}/operations/{created['operations'][-1]['id']}"
     operation: dict[str, Any] = client.get(path).raise_for_status().json()["operation"]
     return operation
 
 
 def wait_for_operations(client: httpx2.Client, created: dict[str, Any], pause: float) -> list[dict[str, Any]]:
-    """Waits for the operations of a creation and returns them in the order in which they ran."""
+    """Wait for the operations of a creation and return them in the order in which they ran."""
     while get_last_operation(client, created)["status"] not in END_STATUSES:
         time.sleep(pause)
     path = f"/projects/{created['project']['id']}/operations"
@@ -179,10 +179,10 @@ def wait_for_operations(client: httpx2.Client, created: dict[str, Any], pause: f
 
 
 def _get_ended_operation(store: sqlite3.Connection, operation: str) -> tuple[str, str, str] | None:
-    """Action, status and error of an operation; None while it is open."""
+    """Return action, status and error of an operation; None while it is open."""
     query = "select action, status, error from operations where id = ? and ended_at is not null"
-    seen: tuple[str, str, str] | None = store.execute(query, (operation,)).fetchone()
-    return seen
+    ended: tuple[str, str, str] | None = store.execute(query, (operation,)).fetchone()
+    return ended
 
 
 def find_free_port() -> int:
@@ -193,7 +193,7 @@ def find_free_port() -> int:
 
 
 def _environment() -> dict[str, str]:
-    """The environment without Bough's settings, and with byte code caching enabled."""
+    """Return the environment without Bough's settings, and with byte code caching enabled."""
     kept = {
         name: value
         for name, value in os.environ.items()

@@ -6,6 +6,7 @@ passed separately, so that name resolution of this machine does not matter.
 
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import httpx2
@@ -13,7 +14,7 @@ import psycopg
 
 from bench import program
 from bench.latency_probe import ProbeRows
-from bench.pgbench import Target
+from bench.pgbench import ServerTarget
 from bench.program import OPERATION_TIMEOUT, Program
 from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE
 
@@ -57,7 +58,7 @@ class CreatedResource:
         self.project.platform.wait_until_finished(self.project.request("DELETE", self.path))
 
     def suspend(self) -> None:
-        """The first endpoint."""
+        """Suspend the first endpoint."""
         endpoint = self.response["endpoints"][0]["id"]
         self.project.platform.wait_until_finished(
             self.project.request("POST", f"{self.project.path}/endpoints/{endpoint}/suspend")
@@ -73,20 +74,20 @@ class BenchProject:
         platform.wait_until_finished(self.creation_response)
 
     @property
-    def target(self) -> Target:
+    def target(self) -> ServerTarget:
         """How programs and sessions connect to the compute of the default branch through its socket."""
         known = self.creation_response["connection_uris"][0]["connection_parameters"]
-        return Target(self.platform.socket_folder(self.creation_response), known["role"], known["database"])
+        return ServerTarget(self.platform.socket_folder(self.creation_response), known["role"], known["database"])
 
     def create_branch(self, *, endpoint: bool = True) -> CreatedResource:
-        """Creates a branch of the default branch."""
+        """Create a branch of the default branch."""
         asked = {"endpoints": [{"type": READ_WRITE}] if endpoint else []}
         answer = self.request("POST", f"{self.path}/branches", asked)
         uri = answer["connection_uris"][0]["connection_uri"] if endpoint else ""
         return CreatedResource(self, f"{self.path}/branches/{answer['branch']['id']}", answer, uri)
 
     def create_endpoint(self, kind: str, branch_id: str = "") -> CreatedResource:
-        """Creates an endpoint of a branch, by default the default branch, whose roles and passwords it uses."""
+        """Create an endpoint of a branch, by default the default branch, whose roles and passwords it uses."""
         asked = {"endpoint": {"type": kind, "branch_id": branch_id or self.creation_response["branch"]["id"]}}
         answer = self.request("POST", f"{self.path}/endpoints", asked)
         own = self.creation_response["connection_uris"][0]
@@ -94,19 +95,19 @@ class BenchProject:
         return CreatedResource(self, f"{self.path}/endpoints/{answer['endpoint']['id']}", answer, uri)
 
     def time_new_project(self) -> float:
-        """Milliseconds until another new project returns its first row. The project is deleted afterwards."""
+        """Return milliseconds until another new project returns its first row. The project is deleted afterwards."""
         started_at = time.perf_counter()
-        made = program.create_project(self._client, "newcomer")
-        conninfo = f"{made['connection_uris'][0]['connection_uri']}&hostaddr={ADDRESS}"
+        created = program.create_project(self._client, "new project")
+        conninfo = f"{created['connection_uris'][0]['connection_uri']}&hostaddr={ADDRESS}"
         with psycopg.connect(conninfo, autocommit=True, connect_timeout=int(OPERATION_TIMEOUT)) as session:
             session.execute("select 1").fetchone()
         durations = (time.perf_counter() - started_at) * 1e3
-        self.platform.wait_until_finished(made)
-        self._client.delete(f"/projects/{made['project']['id']}").raise_for_status()
+        self.platform.wait_until_finished(created)
+        self._client.delete(f"/projects/{created['project']['id']}").raise_for_status()
         return durations
 
     def expect_error(self, method: str, path: str, body: Json) -> str:
-        """Sends a request that must fail; returns its message."""
+        """Send a request that must fail; return its message."""
         answer = self._client.request(method, path, json=body)
         if not answer.is_client_error:
             raise RuntimeError(f"{method} {path}: {answer.status_code}")
@@ -120,7 +121,7 @@ class BenchProject:
         return output
 
     def execute_as_admin(self, *statements: str, endpoint: str = "") -> None:
-        """Runs statements on an endpoint's compute, by default that of the default branch, as the superuser."""
+        """Run statements on an endpoint's compute, by default that of the default branch, as the superuser."""
         sockets = self.platform.settings.sockets / (endpoint or self.creation_response["endpoints"][0]["id"])
         target = f"host={sockets} user={ADMIN_ROLE} dbname={MAINTENANCE_DATABASE}"
         with psycopg.connect(target, autocommit=True) as session:
@@ -128,8 +129,13 @@ class BenchProject:
                 session.execute(statement.encode())
 
 
+def elapsed_milliseconds(first: str, last: str) -> float:
+    """Return the time between two timestamps of the API."""
+    return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1e3
+
+
 def read_first_row(conninfo: str, rows: ProbeRows) -> None:
-    """Connects and reads the first row that the parent was filled with."""
+    """Connect and read the first row that the parent was filled with."""
     patience = int(OPERATION_TIMEOUT)
     with psycopg.connect(
         conninfo, autocommit=True, connect_timeout=patience, cursor_factory=psycopg.RawCursor

@@ -66,14 +66,14 @@ class Check:
 def make_ratio(
     name: str, over: Measurement, under: Measurement, below: float | None = None, above: float | None = None
 ) -> Measurement:
-    """`over` divided by `under`, round by round."""
+    """Divide `over` by `under`, round by round."""
     pairs = zip(over.samples, under.samples, strict=True)
     samples = tuple(one / other for one, other in pairs)
     return Measurement(name=name, unit="x", samples=samples, below=below, above=above)
 
 
 def percentile(samples: Sequence[float], share: float) -> float:
-    """The smallest sample that is not exceeded by `share` of all samples."""
+    """Return the smallest sample that is not exceeded by `share` of all samples."""
     ordered = sorted(samples)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 

@@ -28,7 +28,7 @@ ANSWERED, FIRST_ROW = "POST is answered", "connect and read a row"
 
 @dataclass(slots=True)
 class MeasuredPrimary:
-    """A parent on the platform and by hand, and the durations of its replicas."""
+    """A primary on the platform and its baseline server, and the durations of their replicas."""
 
     kind: ParentKind
     project: BenchProject
@@ -40,12 +40,12 @@ class MeasuredPrimary:
         self.project.execute_as_admin("checkpoint")
         os.sync()
         watch = Stopwatch(self.times)
-        made = self.project.create_endpoint(READ_ONLY)
+        created = self.project.create_endpoint(READ_ONLY)
         watch.mark(ANSWERED)
-        made.read_first_row(self.kind.rows)
+        created.read_first_row(self.kind.rows)
         watch.mark(FIRST_ROW)
         watch.stop()
-        made.delete()
+        created.delete()
 
     def measure_backup(self) -> None:
         os.sync()
@@ -72,27 +72,27 @@ def measure(sizes: Sizes) -> Iterator[Promise]:
 
 def _measure(driver: str, kinds: list[tuple[ParentKind, PlainPostgres]]) -> Promise:
     with program.run_platform(driver, project_client.VARIABLES) as platform, platform.client() as client:
-        made = [MeasuredPrimary(kind, BenchProject(platform, client, kind.name), server) for kind, server in kinds]
-        for primary in made:
+        measured = [MeasuredPrimary(kind, BenchProject(platform, client, kind.name), server) for kind, server in kinds]
+        for primary in measured:
             asyncio.run(primary.kind.fill(primary.project.target))
             primary.measure_replica()  # one run is not counted: it loads files into the page cache
             primary.times.clear()
-        for ordered in rotate_rounds(made):
+        for ordered in rotate_rounds(measured):
             for primary in ordered:
                 primary.measure_replica()
                 primary.measure_backup()
-        return _promise(driver, made, platform.storage_home.description)
+        return _build_promise(driver, measured, platform.storage_home.description)
 
 
-def _promise(driver: str, made: list[MeasuredPrimary], storage_description: str) -> Promise:
-    small, large = made
+def _build_promise(driver: str, measured: list[MeasuredPrimary], storage_description: str) -> Promise:
+    small, large = measured
     is_limited = driver in COPY_ON_WRITE
     times = f"in less than {GROWTH_LIMIT:g} times the time of {small.kind.name}"
     return Promise(
         name=f"replica {driver}",
         sentence=f"On {driver}, a read replica of {large.kind.name} created with the API returns its first row through "
         f"the gateway {times if is_limited else 'after a full copy of the branch'}.",
-        measurements=tuple(figure for each in made for figure in (*each.measurements.values(), each.baseline)),
+        measurements=tuple(figure for each in measured for figure in (*each.measurements.values(), each.baseline)),
         ratios=(
             make_ratio(
                 f"{large.kind.name} to {small.kind.name}",
@@ -100,7 +100,7 @@ def _promise(driver: str, made: list[MeasuredPrimary], storage_description: str)
                 small.measurements[TOTAL],
                 below=GROWTH_LIMIT if is_limited else None,
             ),
-            *(make_ratio(f"{each.kind.name} to by hand", each.measurements[TOTAL], each.baseline) for each in made),
+            *(make_ratio(f"{each.kind.name} to by hand", each.measurements[TOTAL], each.baseline) for each in measured),
         ),
         how=(
             project_client.CONFIGURATION,

@@ -18,7 +18,7 @@ _COLOURS = {Verdict.KEPT: "bold green", Verdict.BROKEN: "bold red"}
 
 
 def show(promise: Promise, console: Console) -> None:
-    """Prints one table: measurements, ratios and checks, and how they were measured."""
+    """Print one table: measurements, ratios and checks, and how they were measured."""
     console.print()
     console.print(Text.assemble((f"{promise.verdict.upper()}  ", _COLOURS[promise.verdict]), promise.sentence))
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -56,7 +56,7 @@ def _show_lines(console: Console, heading: str, lines: tuple[str, ...]) -> None:
 
 
 def write_json(promises: list[Promise], machine: dict[str, Any], at: datetime) -> Path:
-    """Writes `results/<time>.json` and a copy, `latest.json`."""
+    """Write `results/<time>.json` and a copy, `latest.json`."""
     text = json.dumps(
         {"at": at.isoformat(), "machine": machine, "promises": [_as_json(promise) for promise in promises]}, indent=2
     )

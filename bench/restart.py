@@ -53,22 +53,22 @@ def measure() -> Promise:
             full.measure_one()
             untouched.append(full.platform.list_postmasters() == before and is_open())
             empty.measure_one()
-    return _promise(full, empty, all(untouched))
+    return _build_promise(full, empty, all(untouched))
 
 
 def _populate(platform: Program) -> dict[str, Any]:
-    """Creates the running projects with the API and the others as rows; returns the first project."""
+    """Create the running projects with the API and the others as rows; return the first project."""
     with platform.client() as client:
-        made = [program.create_project(client, f"running {number}") for number in range(RUNNING)]
-        for each in made:
+        created = [program.create_project(client, f"running {number}") for number in range(RUNNING)]
+        for each in created:
             program.wait_for_operations(client, each, pause=0.05)
     population.insert_projects(platform.settings, PROJECTS - RUNNING)
-    return made[0]
+    return created[0]
 
 
-def _open_session(runner: asyncio.Runner, platform: Program, made: dict[str, Any]) -> Callable[[], bool]:
-    """Opens a session in a compute; returns a function that tells whether it still works."""
-    connection = runner.run(platform.connect(made))
+def _open_session(runner: asyncio.Runner, platform: Program, created: dict[str, Any]) -> Callable[[], bool]:
+    """Open a session in a compute; return a function that tells whether it still works."""
+    connection = runner.run(platform.connect(created))
 
     def is_open() -> bool:
         try:
@@ -79,7 +79,7 @@ def _open_session(runner: asyncio.Runner, platform: Program, made: dict[str, Any
     return is_open
 
 
-def _promise(full: RestartTimes, empty: RestartTimes, untouched: bool) -> Promise:
+def _build_promise(full: RestartTimes, empty: RestartTimes, untouched: bool) -> Promise:
     ours = Measurement(
         name=f"{PROJECTS:,} projects, {RUNNING} running", unit="s", samples=tuple(full.total_seconds), below=LIMIT
     )

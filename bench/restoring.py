@@ -19,7 +19,7 @@ import httpx2
 from bench import parent_databases, plain_postgres, program, project_client, storage, wal_replay
 from bench.engine_home import connect
 from bench.parent_databases import ParentKind
-from bench.pgbench import Target
+from bench.pgbench import ServerTarget
 from bench.program import Program
 from bench.project_client import ADDRESS, BenchProject
 from bench.promise import Measurement, Promise, make_ratio
@@ -48,26 +48,26 @@ class MeasuredDatabase:
     replay_times: Times = field(default_factory=lambda: defaultdict(list))
 
     def run_round(self, wal_mb: int, share: float) -> None:
-        moment = asyncio.run(_written(self.project.target, wal_mb, share))
+        moment = asyncio.run(_write_wal(self.project.target, wal_mb, share))
         watch = Stopwatch(self.times)
         branch = f"{self.project.path}/branches/{self.project.creation_response['branch']['id']}"
-        asked = {
+        requested = {
             "source_branch_id": self.project.creation_response["branch"]["id"],
             "source_timestamp": moment.isoformat(),
             "preserve_under_name": f"before {time.time_ns()}",
         }
-        self.project.platform.wait_until_finished(self.project.request("POST", f"{branch}/restore", asked))
+        self.project.platform.wait_until_finished(self.project.request("POST", f"{branch}/restore", requested))
         watch.mark(RESTORED)
         uri = self.project.creation_response["connection_uris"][0]["connection_uri"]
         project_client.read_first_row(f"{uri}&hostaddr={ADDRESS}", self.kind.rows)
         watch.mark(FIRST_ROW)
         watch.stop()
-        self._delete_preserved_branch(asked["preserve_under_name"])
+        self._delete_preserved_branch(requested["preserve_under_name"])
 
     def measure_replay(self, wal_mb: int, share: float) -> None:
         with plain_postgres.create_postgres(self.archiving_server.server.sockets.parent) as copy:
             backup = Backup(self.archiving_server, copy, self.replay_times)
-            moment = asyncio.run(_written(self.archiving_server.target, wal_mb, share))
+            moment = asyncio.run(_write_wal(self.archiving_server.target, wal_mb, share))
             self.archiving_server.wait_until_archived()
             backup.restore(moment, self.kind)
 
@@ -80,7 +80,7 @@ class MeasuredDatabase:
 
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
-    """One promise for each driver that shares blocks; other drivers copy all data."""
+    """Yield one promise for each driver that shares blocks; other drivers copy all data."""
     kinds = [parent_databases.small_parent(), parent_databases.parent_of_size(sizes.restored_mb)]
     storage.check_requirements(COPY_ON_WRITE, 6 * sizes.restored_mb / 1024 + 10)
     with plain_postgres.create_work_folder() as work_folder, ExitStack() as stack:
@@ -96,32 +96,34 @@ def _measure(driver: str, kinds: list[ParentKind], servers: dict[str, ArchivingS
     variables = {**project_client.VARIABLES, "BOUGH_RECOVERABLE_BRANCH_SECONDS": "0"}
     image_gb = 10 + 3 * sizes.restored_mb // 1024
     with program.run_platform(driver, variables, image_gb) as platform, platform.client() as client:
-        made = [_filled(platform, client, kind, servers[kind.name]) for kind in kinds]
+        measured = [_create_filled_database(platform, client, kind, servers[kind.name]) for kind in kinds]
         dice = random.Random(7)
-        for each in made:  # one run is not counted: it loads programs and files into memory
+        for each in measured:  # one run is not counted: it loads programs and files into memory
             each.run_round(sizes.restored_wal_mb, 0.5)
             each.times.clear()
-        for ordered in rotate_rounds(made):
+        for ordered in rotate_rounds(measured):
             share = dice.random()
             for each in ordered:
                 each.run_round(sizes.restored_wal_mb, share)
                 each.measure_replay(sizes.restored_wal_mb, share)
-        return _promise(driver, made, sizes, platform.storage_home.description)
+        return _build_promise(driver, measured, sizes, platform.storage_home.description)
 
 
-def _filled(platform: Program, client: httpx2.Client, kind: ParentKind, server: ArchivingServer) -> MeasuredDatabase:
+def _create_filled_database(
+    platform: Program, client: httpx2.Client, kind: ParentKind, server: ArchivingServer
+) -> MeasuredDatabase:
     print_note(f"{kind.name}: filling the database on {platform.storage_home.driver}")
     project = BenchProject(platform, client, kind.name)
     history = {"project": {"history_retention_seconds": 0}}
     project.request("PATCH", project.path, history)  # the initial data is not part of the measured history
     asyncio.run(kind.fill(project.target))
     project.request("PATCH", project.path, {"project": {"history_retention_seconds": 3600}})
-    _until_based(project)
+    _wait_until_base(project)
     return MeasuredDatabase(kind, project, server)
 
 
-async def _written(target: Target, megabytes: int, share: float) -> datetime:
-    """Writes an amount in equal steps; returns the time after the given share of them."""
+async def _write_wal(target: ServerTarget, megabytes: int, share: float) -> datetime:
+    """Write an amount in equal steps; return the time after the given share of them."""
     steps = max(1, min(_STEPS - 1, round(share * _STEPS)))
     moment = datetime.now(UTC)
     async with connect(target) as session:
@@ -134,25 +136,25 @@ async def _written(target: Target, megabytes: int, share: float) -> datetime:
     return moment
 
 
-def _until_based(project: BenchProject) -> None:
-    """Waits until the history starts after the initial data: earlier points are rejected."""
-    asked = {"branch": {"parent_timestamp": "2000-01-01T00:00:00Z"}}
+def _wait_until_base(project: BenchProject) -> None:
+    """Wait until the history starts after the initial data: earlier points are rejected."""
+    requested = {"branch": {"parent_timestamp": "2000-01-01T00:00:00Z"}}
     deadline = time.monotonic() + program.OPERATION_TIMEOUT
-    while "Try again in a minute" in project.expect_error("POST", f"{project.path}/branches", asked):
+    while "Try again in a minute" in project.expect_error("POST", f"{project.path}/branches", requested):
         if time.monotonic() > deadline:
             raise RuntimeError("no base was taken")
         time.sleep(0.1)
 
 
-def _promise(driver: str, made: list[MeasuredDatabase], sizes: Sizes, storage_description: str) -> Promise:
-    small, large = made
+def _build_promise(driver: str, measured: list[MeasuredDatabase], sizes: Sizes, storage_description: str) -> Promise:
+    small, large = measured
     is_full = sizes.restored_mb >= FULL.restored_mb
     return Promise(
         name=f"restoring {driver}",
         sentence=f"On {driver}, a restore of {large.kind.name} to a point takes less than {GROWTH_LIMIT:g} times "
         f"the time of {small.kind.name} after the same amount of writes"
         + (", and less than a tenth of the time by hand." if is_full else "."),
-        measurements=tuple(figure for each in made for figure in _figures(each)),
+        measurements=tuple(figure for each in measured for figure in _figures(each)),
         ratios=(
             make_ratio(f"{large.kind.name} to {small.kind.name}", _total(large), _total(small), below=GROWTH_LIMIT),
             *(
@@ -162,7 +164,7 @@ def _promise(driver: str, made: list[MeasuredDatabase], sizes: Sizes, storage_de
                     make_measurements("by hand", each.replay_times)[TOTAL],
                     below=BY_HAND_LIMIT if each is large and is_full else None,
                 )
-                for each in made
+                for each in measured
             ),
         ),
         how=(

@@ -17,7 +17,7 @@ _SECTION = re.compile(r"^## (?P<name>.+)\n", re.MULTILINE)
 
 
 def update(promises: Iterable[Promise], machine: dict[str, Any], at: datetime, page: Path = PAGE) -> Path:
-    """Replaces or appends a section for each promise. The page is replaced atomically."""
+    """Replace or append a section for each promise. The page is replaced atomically."""
     introduction, sections = _split(page.read_text() if page.exists() else "# Bench results\n")
     for promise in promises:
         sections[promise.name] = _section(promise, machine, at)
@@ -31,7 +31,7 @@ def update(promises: Iterable[Promise], machine: dict[str, Any], at: datetime, p
 
 
 def _split(text: str) -> tuple[str, dict[str, str]]:
-    """The text before the first section, and the sections by name, in order."""
+    """Return the text before the first section, and the sections by name, in order."""
     introduction, *rest = _SECTION.split(text)
     return introduction, dict(zip(rest[::2], rest[1::2], strict=True))
 

@@ -14,7 +14,7 @@ _notes = Console(stderr=True)
 
 
 def rotate_rounds(things: Sequence[T], rounds: int = ROUNDS) -> Iterator[list[T]]:
-    """Yields the things in rotated order, so that none always follows the same one."""
+    """Yield the things in rotated order, so that none always follows the same one."""
     for number in range(rounds):
         print_note(f"round {number + 1} of {rounds}")
         first = number % len(things)
@@ -22,5 +22,5 @@ def rotate_rounds(things: Sequence[T], rounds: int = ROUNDS) -> Iterator[list[T]
 
 
 def print_note(output: str) -> None:
-    """Prints progress."""
+    """Print progress."""
     _notes.print(f"  {output}", style="dim", highlight=False)

@@ -37,7 +37,7 @@ def measure(_: Sizes) -> Iterator[Promise]:
             for name, ask in asking.requests.items():
                 for samples, median in zip(times[name], _medians(ask, PAIRS[name]), strict=True):
                     samples.append(median)
-    yield _promise(times)
+    yield _build_promise(times)
 
 
 class SecretProbe:
@@ -50,8 +50,8 @@ class SecretProbe:
         known = [f"known{number}@example.com" for number in range(ACCOUNTS)]
         with platform.client() as client:
             for email in known:
-                made = client.post("/bough/users", json={"email": email}).raise_for_status().json()
-                self._set_password(made["link"].rpartition("=")[2])
+                created = client.post("/bough/users", json={"email": email}).raise_for_status().json()
+                self._set_password(created["link"].rpartition("=")[2])
         self._addresses = {
             True: itertools.cycle(known),
             False: (f"other{number}@example.com" for number in itertools.count()),
@@ -65,7 +65,7 @@ class SecretProbe:
         }
 
     def _set_password(self, link: str) -> None:
-        """Sets a password with a separate client, which then has a session."""
+        """Set a password with a separate client, which then has a session."""
         with httpx2.Client(base_url=self._pages.base_url, timeout=60) as browser:
             headers = self._new_client_headers()
             token = _form_token(browser.get("/reset", params={"token": link}, headers=headers))
@@ -81,7 +81,7 @@ class SecretProbe:
         return self._timed("POST", path, status, headers=headers, data=data)
 
     def _new_client_headers(self) -> dict[str, str]:
-        """A new client address for each request, because wrong attempts are limited by address."""
+        """Return a new client address for each request, because wrong attempts are limited by address."""
         return {"Origin": self._origin, "X-Forwarded-For": next(self._client_addresses)}
 
     def _get(self, known: bool) -> float:
@@ -102,13 +102,13 @@ def _form_token(page: httpx2.Response) -> str:
 
 
 def _medians(ask: TimedRequest, pairs: int) -> tuple[float, float]:
-    """Alternates between existing and unknown objects."""
+    """Alternate between existing and unknown objects."""
     durations = [(ask(True), ask(False)) for _ in range(pairs)]
     known, unknown = zip(*durations, strict=True)
     return statistics.median(known), statistics.median(unknown)
 
 
-def _promise(times: dict[str, tuple[list[float], list[float]]]) -> Promise:
+def _build_promise(times: dict[str, tuple[list[float], list[float]]]) -> Promise:
     figures: list[Measurement] = []
     ratios: list[Measurement] = []
     for name, (known, unknown) in times.items():

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Sizes:
     parents_mb: tuple[int, ...] = (1024, 8192)  # branching: in addition to the new parent
     aged_scale: int = 64  # branching: pgbench scale, 15 MB each
-    ageing_rounds: int = 10
-    ageing_seconds: int = 20  # pgbench seconds per round
+    aging_rounds: int = 10
+    aging_seconds: int = 20  # pgbench seconds per round
     tables: int = 5_000
     probe_seconds: float = 4.0  # branching: while branches are created one after another, and as long before
     undisturbed_seconds: float = 30.0  # branching: without branches, for a heavily written parent
@@ -22,9 +22,9 @@ class Sizes:
     history_seconds: int = 60  # archiving: seconds of the steady load
     computes: tuple[int, ...] = (10, 50, 200)  # density
     cloned_mb: int = 1024  # clone_size
-    sleeping: int = 200  # crowd: branches of one project
+    suspended: int = 200  # crowd: branches of one project
     running: int = 1000
-    idle_seconds: int = 60  # crowd: seconds for the CPU time of control beside idle computes
+    idle_seconds: int = 60  # crowd: seconds for the CPU time of control with idle computes
     instant_calls: int = 20  # instant: per round
     instant_seconds: float = 5.0  # instant: sustained calls per round
 
@@ -33,8 +33,8 @@ FULL = Sizes()
 SMALL = Sizes(
     parents_mb=(256,),
     aged_scale=4,
-    ageing_rounds=3,
-    ageing_seconds=2,
+    aging_rounds=3,
+    aging_seconds=2,
     tables=200,
     probe_seconds=1.0,
     undisturbed_seconds=1.0,
@@ -48,7 +48,7 @@ SMALL = Sizes(
     history_seconds=5,
     computes=(5, 8, 10),
     cloned_mb=256,
-    sleeping=10,
+    suspended=10,
     running=10,
     idle_seconds=10,
     instant_calls=3,

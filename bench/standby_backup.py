@@ -13,7 +13,7 @@ from pathlib import Path
 from bench import plain_postgres
 from bench.cold_copy import make_conninfo
 from bench.parent_databases import ParentKind
-from bench.pgbench import Target, find_client_program
+from bench.pgbench import ServerTarget, find_client_program
 from bench.plain_postgres import PlainPostgres
 from bench.project_client import read_first_row
 from bench.stopwatch import Stopwatch, Times
@@ -37,19 +37,19 @@ def describe_configuration() -> tuple[str, ...]:
 
 @contextmanager
 def create_filled_server(work_folder: Path, kind: ParentKind) -> Iterator[PlainPostgres]:
-    """A running server with the same data as the parents."""
+    """Yield a running server with the same data as the parents."""
     with plain_postgres.create_postgres(work_folder) as server:
         server.initdb()
         server.start()
-        asyncio.run(kind.fill(Target(server.sockets, ADMIN_ROLE, MAINTENANCE_DATABASE)))
+        asyncio.run(kind.fill(ServerTarget(server.sockets, ADMIN_ROLE, MAINTENANCE_DATABASE)))
         yield server
 
 
 def back_up_and_query(source: PlainPostgres, kind: ParentKind, times: Times) -> None:
     with plain_postgres.create_postgres(source.sockets.parent) as standby:
-        whence = ("--pgdata", str(standby.data), "--host", str(source.sockets), "--username", ADMIN_ROLE)
+        source_options = ("--pgdata", str(standby.data), "--host", str(source.sockets), "--username", ADMIN_ROLE)
         watch = Stopwatch(times)
-        standby.run(find_client_program("pg_basebackup"), *_OPTIONS, *whence)
+        standby.run(find_client_program("pg_basebackup"), *_OPTIONS, *source_options)
         (standby.data / "standby.signal").touch()
         watch.mark(BACKUP)
         standby.start("-c", f"primary_conninfo=host={source.sockets} user={ADMIN_ROLE}")

@@ -19,7 +19,7 @@ class Stopwatch:
         self.last = now
 
     def skip(self) -> None:
-        """Excludes the time since the last mark."""
+        """Exclude the time since the last mark."""
         now = time.perf_counter()
         self.began += now - self.last
         self.last = now
@@ -29,7 +29,7 @@ class Stopwatch:
 
 
 def make_measurements(who: str, times: Times) -> dict[str, Measurement]:
-    """Measurements by name, the total first."""
+    """Return measurements by name, the total first."""
     return {
         what: Measurement(name=f"{who}: {what}", unit="ms", samples=tuple(samples))
         for what, samples in sorted(times.items(), key=lambda item: item[0] != TOTAL)

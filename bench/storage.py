@@ -58,12 +58,12 @@ class StorageHome:
 
 
 def native_file_system() -> str:
-    """The file system under all homes and images."""
+    """Return the file system under all homes and images."""
     return mounts.find_file_system(FOLDER)
 
 
 def check_requirements(drivers: tuple[str, ...], needed_gb: float) -> None:
-    """Checks for root, the programs that create file systems, and disk space."""
+    """Check for root, the programs that create file systems, and disk space."""
     kinds = {_FILE_SYSTEMS[driver] for driver in drivers if driver in _FILE_SYSTEMS}
     if kinds and os.geteuid() != 0:
         raise RequirementMissing(f"{', '.join(drivers)} need mounted images: run the bench as root.")
@@ -76,7 +76,7 @@ def check_requirements(drivers: tuple[str, ...], needed_gb: float) -> None:
 
 @contextmanager
 def create_storage_home(driver: str, image_gb: int, *, thin: bool = True) -> Iterator[StorageHome]:
-    """An empty home without a platform."""
+    """Yield an empty home without a platform."""
     folder = Path(tempfile.mkdtemp(prefix="bough-bench-", dir=FOLDER))
     folder.chmod(0o711)  # as root, computes run under other users, who must be able to enter
     with ExitStack() as stack:
@@ -114,7 +114,7 @@ def _unmount(image: Image) -> None:
 
 
 def _clean_up(place: StorageHome, folder: Path) -> None:
-    """Removes running processes and what is outside the home: sockets, groups, user ids."""
+    """Remove running processes and what is outside the home: sockets, groups, user ids."""
     settings = place.settings
     for data in place.volumes_folder.glob("*/data"):
         _stop_compute(data)
@@ -126,7 +126,7 @@ def _clean_up(place: StorageHome, folder: Path) -> None:
 
 
 def _release_uids(host: Path, folder: Path) -> None:
-    """Releases user ids that homes in the folder used, and their shared memory, under the lock."""
+    """Release user ids that homes in the folder used, and their shared memory, under the lock."""
     if not host.exists():
         return
     with hold_file_lock(host / ".lock"):

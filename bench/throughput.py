@@ -27,7 +27,7 @@ _SCRIPTS = {TPC_B_LOAD: TPC_B, SELECT_LOAD: SELECT_ONLY, TPC_B_AFTER_CLONE: TPC_
 
 
 @dataclass(slots=True)
-class LoadedCompute:
+class DriverCompute:
     """A compute on one driver, and its transactions per second by kind of load."""
 
     home: Home
@@ -49,45 +49,45 @@ class LoadedCompute:
 
 def measure(sizes: Sizes) -> Iterator[Promise]:
     storage.check_requirements(DRIVERS, len(DRIVERS) * _image_gb(sizes))
-    yield _promise(sizes, asyncio.run(_measure(sizes)))
+    yield _build_promise(sizes, asyncio.run(_measure(sizes)))
 
 
-async def _measure(sizes: Sizes) -> dict[str, LoadedCompute]:
+async def _measure(sizes: Sizes) -> dict[str, DriverCompute]:
     async with AsyncExitStack() as stack:
-        made = [await _filled(stack, driver, sizes) for driver in DRIVERS]
-        for ordered in rotate_rounds(made):
+        measured = [await _create_filled_compute(stack, driver, sizes) for driver in DRIVERS]
+        for ordered in rotate_rounds(measured):
             for loaded in ordered:
                 await loaded.run_round()
-    return {loaded.home.driver: loaded for loaded in made}
+    return {loaded.home.driver: loaded for loaded in measured}
 
 
-async def _filled(stack: AsyncExitStack, driver: str, sizes: Sizes) -> LoadedCompute:
+async def _create_filled_compute(stack: AsyncExitStack, driver: str, sizes: Sizes) -> DriverCompute:
     print_note(f"filling the compute on {driver}")
     home = await stack.enter_async_context(engine_home.open_home(driver, _image_gb(sizes), thin=False))
     compute = await home.create_compute()
     await compute.start()
     pgbench.initialize(compute.target, sizes.pgbench_scale)
-    return LoadedCompute(home, compute, sizes.pgbench_seconds)
+    return DriverCompute(home, compute, sizes.pgbench_seconds)
 
 
 def _image_gb(sizes: Sizes) -> int:
-    """Includes space for WAL between two checkpoints, and for blocks that are rewritten after a clone."""
+    """Include space for WAL between two checkpoints, and for blocks that are rewritten after a clone."""
     return 5 + sizes.pgbench_scale // 20
 
 
-def _promise(sizes: Sizes, made: dict[str, LoadedCompute]) -> Promise:
+def _build_promise(sizes: Sizes, measured: dict[str, DriverCompute]) -> Promise:
     native = storage.native_file_system()
-    others = [driver for driver in made if driver != BASELINE]
+    others = [driver for driver in measured if driver != BASELINE]
     return Promise(
         name="throughput",
         sentence=f"Transactions per second of a busy database on each file system, compared with {native}.",
-        measurements=tuple(loaded.make_measurement(what) for what in _SCRIPTS for loaded in made.values()),
+        measurements=tuple(loaded.make_measurement(what) for what in _SCRIPTS for loaded in measured.values()),
         ratios=(
             *(
                 make_ratio(
                     f"{what} on {driver} to {native}",
-                    made[driver].make_measurement(what),
-                    made[BASELINE].make_measurement(what),
+                    measured[driver].make_measurement(what),
+                    measured[BASELINE].make_measurement(what),
                 )
                 for what in (TPC_B_LOAD, SELECT_LOAD)
                 for driver in others
@@ -95,21 +95,21 @@ def _promise(sizes: Sizes, made: dict[str, LoadedCompute]) -> Promise:
             *(
                 make_ratio(
                     f"{driver}: TPC-B after a clone to TPC-B",
-                    made[driver].make_measurement(TPC_B_AFTER_CLONE),
-                    made[driver].make_measurement(TPC_B_LOAD),
+                    measured[driver].make_measurement(TPC_B_AFTER_CLONE),
+                    measured[driver].make_measurement(TPC_B_LOAD),
                 )
-                for driver in made
+                for driver in measured
             ),
         ),
-        how=_how(sizes, [made[driver] for driver in others]),
+        how=_how(sizes, [measured[driver] for driver in others]),
         baseline=(
-            f"the same on a compute whose volume is on {native}: {made[BASELINE].home.storage_home.description}",
+            f"the same on a compute whose volume is on {native}: {measured[BASELINE].home.storage_home.description}",
             "settings of all: " + ", ".join(postgresql_conf.render(SETTINGS, major=MAJOR).splitlines()),
         ),
     )
 
 
-def _how(sizes: Sizes, others: list[LoadedCompute]) -> tuple[str, ...]:
+def _how(sizes: Sizes, others: list[DriverCompute]) -> tuple[str, ...]:
     lines = [" ".join(pgbench.make_command(script, sizes.pgbench_seconds)) for script in (TPC_B, SELECT_ONLY)]
     return (
         *(f"{line} --host SOCKETS" for line in lines),

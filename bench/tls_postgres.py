@@ -45,7 +45,7 @@ class Route:
 
 @cache
 def find_client_program(name: str) -> str:
-    """A Postgres client program with TLS support; those of the Python package have none."""
+    """Return a Postgres client program with TLS support; those of the Python package have none."""
     for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
         if (folder / name).exists():
             return str(folder / name)
@@ -55,9 +55,9 @@ def find_client_program(name: str) -> str:
     return found
 
 
-def run_client(line: list[str], way: Route, *, stdin: Any = None, stdout: Any = subprocess.PIPE) -> str:
+def run_client(line: list[str], route: Route, *, stdin: Any = None, stdout: Any = subprocess.PIPE) -> str:
     done = subprocess.run(
-        [*line, way.conninfo],
+        [*line, route.conninfo],
         env={**os.environ, "PGPASSWORD": gateway_workers.PASSWORD},
         stdin=stdin,
         stdout=stdout,
@@ -65,7 +65,7 @@ def run_client(line: list[str], way: Route, *, stdin: Any = None, stdout: Any = 
         check=False,
     )
     if done.returncode != 0:
-        raise RuntimeError(f"{line[0]} failed through {way.name}: {done.stderr.decode().strip()}")
+        raise RuntimeError(f"{line[0]} failed through {route.name}: {done.stderr.decode().strip()}")
     return (done.stdout or b"").decode()
 
 
@@ -87,20 +87,20 @@ def format_load_name(mode: str, clients: int) -> str:
     return f"select-only, {mode}, {clients} client{'s' if clients > 1 else ''}"
 
 
-def measure_tps(line: list[str], way: Route) -> float:
-    """Repeats a run with more time if connecting took too much of it: pgbench counts the time to connect."""
+def measure_tps(line: list[str], route: Route) -> float:
+    """Repeat a run with more time if connecting took too much of it: pgbench counts the time to connect."""
     place = line.index("--time") + 1
     for times in range(1, _TRIES + 1):
         seconds = int(line[place]) * times
-        said = run_client([*line[:place], str(seconds), *line[place + 1 :]], way)
-        rate, connecting = _RATE.findall(said), _CONNECTING.findall(said)
+        output = run_client([*line[:place], str(seconds), *line[place + 1 :]], route)
+        rate, connecting = _RATE.findall(output), _CONNECTING.findall(output)
         if rate and sum(map(float, connecting)) / 1000 < _MAX_CONNECTING_SHARE * seconds:
             return float(rate[0])
-    raise RuntimeError(f"clients through {way.name} took more than {_MAX_CONNECTING_SHARE * seconds:g} s to connect")
+    raise RuntimeError(f"clients through {route.name} took more than {_MAX_CONNECTING_SHARE * seconds:g} s to connect")
 
 
 def describe_configuration(max_connections: int) -> tuple[str, ...]:
-    """The configuration of the server."""
+    """Return the configuration of the server."""
     return (
         f"postgres -D DATA -c listen_addresses=127.0.0.1 -c ssl=on -c max_connections={max_connections}",
         f"pg_hba.conf: {', '.join(HBA.splitlines())}",
@@ -112,7 +112,7 @@ def describe_configuration(max_connections: int) -> tuple[str, ...]:
 def start_tls_postgres(
     work_folder: Path, pair: SignedCertificate, scale: int, *, max_connections: int = MAX_CONNECTIONS
 ) -> Iterator[tuple[PlainPostgres, Route]]:
-    """Starts a server with pgbench's tables; returns how to connect to it directly."""
+    """Start a server with pgbench's tables; return how to connect to it directly."""
     with plain_postgres.create_postgres(work_folder) as postgres:
         postgres.initdb()
         port = find_free_port()

@@ -30,11 +30,11 @@ class SuspendedEndpoint:
     """An endpoint that is suspended and woken."""
 
     def __init__(self, platform: Program, client: httpx2.Client) -> None:
-        made = program.create_project(client, "sleeper")
-        program.wait_for_operations(client, made, pause=0.05)
+        created = program.create_project(client, "suspended")
+        program.wait_for_operations(client, created, pause=0.05)
         self._client = client
-        self._path = f"/projects/{made['project']['id']}/endpoints/{made['endpoints'][0]['id']}"
-        self._uri = urlsplit(made["connection_uris"][0]["connection_uri"])
+        self._path = f"/projects/{created['project']['id']}/endpoints/{created['endpoints'][0]['id']}"
+        self._uri = urlsplit(created["connection_uris"][0]["connection_uri"])
         self._port = platform.gateway_port
         self.times: list[float] = []
 
@@ -92,16 +92,16 @@ def measure(_sizes: Sizes) -> Iterator[Promise]:
         plain_postgres.create_postgres(work_folder) as postgres,
     ):
         postgres.initdb()
-        sleeper, bare = SuspendedEndpoint(platform, client), BarePostgres(postgres)
-        both: list[Any] = [sleeper, bare]
+        suspended_endpoint, bare = SuspendedEndpoint(platform, client), BarePostgres(postgres)
+        both: list[Any] = [suspended_endpoint, bare]
         for ordered in rotate_rounds(both):
             for each in ordered:
                 each.times.append(sorted(each.measure_wake() for _ in range(WAKES))[WAKES // 2])
-        yield _promise(sleeper, bare)
+        yield _build_promise(suspended_endpoint, bare)
 
 
-def _promise(sleeper: SuspendedEndpoint, bare: BarePostgres) -> Promise:
-    ours = Measurement(name="wake to first row", unit="ms", samples=tuple(s * 1000 for s in sleeper.times))
+def _build_promise(suspended_endpoint: SuspendedEndpoint, bare: BarePostgres) -> Promise:
+    ours = Measurement(name="wake to first row", unit="ms", samples=tuple(s * 1000 for s in suspended_endpoint.times))
     by_itself = Measurement(name="bare start to first row", unit="ms", samples=tuple(s * 1000 for s in bare.times))
     return Promise(
         name="wake",

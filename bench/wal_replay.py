@@ -16,7 +16,7 @@ import psycopg
 from bench import plain_postgres, standby_backup
 from bench.cold_copy import make_conninfo
 from bench.parent_databases import ParentKind
-from bench.pgbench import Target, find_client_program
+from bench.pgbench import ServerTarget, find_client_program
 from bench.plain_postgres import PlainPostgres
 from bench.project_client import read_first_row
 from bench.stopwatch import Stopwatch, Times
@@ -34,15 +34,15 @@ class ArchivingServer:
         self.archive = server.sockets / "archive"
 
     @property
-    def target(self) -> Target:
-        return Target(self.server.sockets, ADMIN_ROLE, MAINTENANCE_DATABASE)
+    def target(self) -> ServerTarget:
+        return ServerTarget(self.server.sockets, ADMIN_ROLE, MAINTENANCE_DATABASE)
 
     def start(self) -> None:
         self.server.run("mkdir", "-p", str(self.archive))
         self.server.start("-c", "archive_mode=on", "-c", f"archive_command=cp %p {self.archive}/%f")
 
     def wait_until_archived(self) -> None:
-        """Archives the last WAL as well."""
+        """Archive the last WAL as well."""
         with psycopg.connect(make_conninfo(self.server), autocommit=True) as session:
             session.execute("select pg_switch_wal()")
         while any((self.server.data / "pg_wal" / "archive_status").glob("*.ready")):
@@ -65,7 +65,7 @@ def describe_configuration() -> tuple[str, ...]:
 
 
 def _recovery_options(archive: str, moment: str) -> tuple[str, ...]:
-    """Recovery options of the restored server."""
+    """Return the recovery options of the restored server."""
     settings = {
         "restore_command": f"cp {archive}/%f %p",
         "recovery_target_time": moment,
@@ -77,12 +77,12 @@ def _recovery_options(archive: str, moment: str) -> tuple[str, ...]:
 
 @contextmanager
 def create_archiving_server(work_folder: Path, kind: ParentKind) -> Iterator[ArchivingServer]:
-    """A running server with the same data as ours."""
+    """Yield a running server with the same data as ours."""
     with standby_backup.create_filled_server(work_folder, kind) as server:
         server.stop()
-        made = ArchivingServer(server)
-        made.start()
-        yield made
+        created = ArchivingServer(server)
+        created.start()
+        yield created
 
 
 class Backup:
@@ -92,13 +92,14 @@ class Backup:
         self._source = source
         self._copy = copy
         self._watch = Stopwatch(times)
-        whence = ("--pgdata", str(copy.data), "--host", str(source.server.sockets), "--username", ADMIN_ROLE)
-        quietly = ("--dbname", "options=-cclient_min_messages=warning")  # it prints that it waited for the archive
-        copy.run(find_client_program("pg_basebackup"), *_OPTIONS, *whence, *quietly)
+        source_options = ("--pgdata", str(copy.data), "--host", str(source.server.sockets), "--username", ADMIN_ROLE)
+        # Without these options it prints that it waited for the archive.
+        quiet_options = ("--dbname", "options=-cclient_min_messages=warning")
+        copy.run(find_client_program("pg_basebackup"), *_OPTIONS, *source_options, *quiet_options)
         self._watch.mark(BACKUP)
 
     def restore(self, moment: datetime, kind: ParentKind) -> None:
-        """Excludes the time since the backup."""
+        """Exclude the time since the backup."""
         self._watch.skip()
         (self._copy.data / "recovery.signal").touch()
         self._copy.start(*_recovery_options(str(self._source.archive), moment.isoformat()))

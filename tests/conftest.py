@@ -13,7 +13,7 @@ from support import tiers
 from support.platform import Platform, open_platform, temporary_folder
 from support.postgres import PostgresServer
 
-# A slow machine is not a defect: what matters is the answer, never how long it took.
+# No deadline, because a test must not fail on a slow machine.
 hypothesis.settings.register_profile(
     "everyday",
     deadline=None,
@@ -25,7 +25,7 @@ hypothesis.settings.register_profile("fast", hypothesis.settings.get_profile("ev
 hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("everyday"), max_examples=500)
 
 
-# Collecting makes thousands of things that stay: looking for garbage in them takes a third of the time.
+# Collection creates thousands of long-lived objects, and garbage collection would take a third of its time.
 gc.disable()
 
 
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: runs with --long only; a similar test runs every day")
     config.addinivalue_line("markers", "slow: does not run with --fast")
     if config.getoption("--long") and config.getoption("--fast"):
-        raise pytest.UsageError("--long and --fast exclude one another: give one of them.")
+        raise pytest.UsageError("--long and --fast exclude each other; use one of them.")
     hypothesis.settings.load_profile(tiers.tier_of(config))
 
 
@@ -53,7 +53,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The fast tier does not even import the tests of other folders: None leaves the decision to others."""
+    """The fast tier does not import the tests of other folders. None leaves the decision to other hooks."""
     if config.getoption("--fast") and not tiers.is_in_fast_folders(collection_path):
         return True
     return None
@@ -68,15 +68,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def is_long_run(request: pytest.FixtureRequest) -> bool:
-    """Whether the large counts were asked for."""
+    """Whether the tests run with large counts."""
     return bool(request.config.getoption("--long"))
 
 
 @pytest.fixture
 async def platform() -> AsyncIterator[Platform]:
-    """A whole platform on SQLite, with a home of its own."""
-    async with open_platform() as made:
-        yield made
+    """A platform on SQLite, with its own home."""
+    async with open_platform() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")
@@ -89,12 +89,12 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Count what was skipped, by reason: a green run says what it did not show."""
+    """Prints the number of skipped tests by reason, so that a green run shows what it did not test."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
-    ran = sum(len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "error"))
+    run_count = sum(len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "error"))
     tier = tiers.tier_of(config)
-    terminalreporter.write_line(f"{tier} tier: {ran} ran, {sum(reasons.values())} skipped")
+    terminalreporter.write_line(f"{tier} tier: {run_count} ran, {sum(reasons.values())} skipped")
     reports = [each for kind in ("", "passed", "failed", "error") for each in terminalreporter.stats.get(kind, [])]
     for folder, seconds in tiers.seconds_by_folder(reports).most_common():
         terminalreporter.write_line(f"  {seconds:6.0f} s in {folder}")

@@ -1,4 +1,4 @@
-// One file that has get-db in it: a registry may know another package by that name.
+// Bundles get-db into one file, because a registry may have another package with that name.
 
 import { defineConfig } from "vite";
 

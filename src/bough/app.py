@@ -43,8 +43,8 @@ from bough.pages import routes as pages
 from bough.store.postgres import PostgresStore
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
-from bough.tasks.assembly import create_loops
 from bough.tasks.loop import Loop
+from bough.tasks.loops import create_loops
 from bough.tasks.sync_hostnames import SyncHostnames
 
 DEFAULT_GATEWAY_PORT = 5432
@@ -139,7 +139,7 @@ def _create_platform(settings: Settings, store: Store, engine: Engine, keys: Key
             workers=settings.operation_workers,
             urgent_workers=settings.wakes_at_once,
             gateways=GatewayNotifier(settings.gateway_folder, services.activity),
-            plans=settings.plan,
+            get_plan=settings.plan,
         ),
         loops=create_loops(services, engine, _create_tls_files(settings)),
         gateway_api=GatewayApiHandlers(

@@ -26,7 +26,7 @@ class Id(str):
     """Base of string ids. Each kind of id has its own type."""
 
     __slots__ = ()
-    noun = "thing"
+    noun = "resource"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -99,7 +99,7 @@ class _Uuid(str):
     """A UUID in its usual text form."""
 
     __slots__ = ()
-    noun = "thing"
+    noun = "resource"
 
     @classmethod
     def new(cls) -> Self:

@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    collection.parametrize_stores(metafunc, "front")
+    collection.parametrize_stores(metafunc, "api_app")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

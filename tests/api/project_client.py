@@ -10,6 +10,7 @@ from bough.domain.branch import Branch
 from bough.domain.role import Role
 from bough.ids import BranchId, ProjectId
 from support.api_client import Caller, Json
+from support.project_rows import read_project_rows
 
 READ_WRITE: Json = {"type": "read_write"}
 READ_ONLY: Json = {"type": "read_only"}
@@ -77,11 +78,9 @@ class ProjectClient:
         assert await self.read_state() == before
         return sentence
 
-    async def read_state(self) -> Json:
-        """Returns the listed branches, endpoints and operations, and the root branch's roles and databases."""
-        paths = [self.branches_path, f"{self.path}/endpoints", f"{self.path}/operations"]
-        paths += [f"{self.branch_path(self.main_branch_id)}/{kind}" for kind in ("roles", "databases")]
-        return {path: (await self.send("GET", path)).json() for path in paths}
+    async def read_state(self) -> dict[str, list[Json]]:
+        """Returns every row of the project in the store, by table."""
+        return await read_project_rows(self.caller.api_app.services.store, ProjectId(self.id))
 
     async def create_branch(self, name: str | None = None, *, endpoints: tuple[Json, ...] = (), **fields: Any) -> Json:
         """Creates a branch, finishes its operations, and returns the response."""

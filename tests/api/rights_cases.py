@@ -13,7 +13,7 @@ from bough.domain.invitation import Invitation
 from bough.domain.organization import MemberRole
 from bough.ids import InvitationId
 from support.accounts import add_account, add_member, add_organization, finish_operations
-from support.contract import Operation
+from support.contract import ContractOperation
 
 Request = tuple[str, Any]  # path and body
 RequestBuilder = Callable[[RightsSetup, str], Awaitable[Request]]  # for that kind of caller
@@ -41,7 +41,7 @@ RIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    operation: Operation
+    operation: ContractOperation
     right: str
     build_request: RequestBuilder
     status: int = 200
@@ -67,7 +67,7 @@ class Case:
         return re.sub(r"/projects/(?!transfer|shared)[a-z0-9-]+", "/projects/made-up-12345678", kept)
 
 
-def list_covered_operations() -> frozenset[Operation]:
+def list_covered_operations() -> frozenset[ContractOperation]:
     return frozenset(case.operation for case in CASES)
 
 
@@ -179,8 +179,8 @@ async def _role_of_viewer(here: RightsSetup, _who: str) -> Request:
 
 
 async def _new_member(here: RightsSetup, _who: str) -> Request:
-    newcomer = await add_account(here.api_app.services)
-    member = await add_member(here.api_app.services, here.organization, newcomer, MemberRole.MEMBER)
+    new_account = await add_account(here.api_app.services)
+    member = await add_member(here.api_app.services, here.organization, new_account, MemberRole.MEMBER)
     return f"/organizations/{here.organization.id}/members/{member.id}", None
 
 
@@ -267,7 +267,7 @@ SCHEDULE = f"{B}/backup_schedule"
 
 
 def _case(method: str, path: str, row: str, ask: RequestBuilder | None = None, **options: Any) -> Case:
-    return Case(Operation(method, path), row, ask or _at(path), **options)
+    return Case(ContractOperation(method, path), row, ask or _at(path), **options)
 
 
 CASES = (

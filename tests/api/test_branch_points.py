@@ -87,7 +87,7 @@ async def test_a_moment_that_a_restore_took_away_is_the_end_of_what_came_before(
             branch_id=main.id, position=0, lineage_id=lineage.id, until_lsn="0/500", until_at=began + 10 * MINUTE
         )
         now = replace(past.branch_lineage, from_at=began + 30 * MINUTE, from_lsn="0/500")
-        await rows.lineages.replace_stretches(main.id, [before, now])
+        await rows.lineages.replace_branch_lineages(main.id, [before, now])
     for minutes, target in [
         (5, RecoveryTarget(volume_id=old, point=Point(at=began + 5 * MINUTE))),
         (20, RecoveryTarget(volume_id=old, point=Point(lsn="0/500"))),

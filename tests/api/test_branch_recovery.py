@@ -192,7 +192,7 @@ async def test_who_deleted_and_recovered_it_is_written_down(caller: Caller) -> N
     await recovered(tree, created)
     async with caller.api_app.services.store.read() as rows:
         lines = await rows.audit.page(AuditQuery(project_id=tree.creation_response["project"]["id"]), 2, None)
-    assert [(line.action, line.thing) for line in lines] == [
+    assert [(line.action, line.resource) for line in lines] == [
         ("recover_project_branch", created["branch"]["id"]),
         ("delete_project_branch", created["branch"]["id"]),
     ]
@@ -227,4 +227,4 @@ async def test_when_its_time_is_over_the_task_takes_its_data(caller: Caller, mon
     async with caller.api_app.services.store.read() as rows:
         question = AuditQuery(project_id=tree.creation_response["project"]["id"], action="purge_branch")
         [line] = await rows.audit.page(question, 2, None)
-    assert (line.actor_kind, line.thing, line.details) == ("platform", created["branch"]["id"], {"name": "dev"})
+    assert (line.actor_kind, line.resource, line.details) == ("platform", created["branch"]["id"], {"name": "dev"})

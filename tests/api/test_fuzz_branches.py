@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from api.test_fuzz_bodies import BOUNDED, anything, as_bytes, check, pooler_sett
 from bough import clock
 from support.api_client import Caller
 
+pytestmark = pytest.mark.slow
 REFUSED = (404, 409)  # besides 400 and 422
 Fields = dict[str, Any]
 

@@ -260,7 +260,7 @@ async def test_whoever_is_invited_sees_it_and_accepts_once(api_app: ApiApp, call
     async with api_app.services.store.read() as rows:
         line, _ = await rows.audit.page(AuditQuery(org_id=team.id), 10, None)
     assert (line.action, line.user_id) == ("accept_invitation", stranger.user.id)
-    assert (line.thing, line.details) == (stranger.user.email, {"role": "viewer"})
+    assert (line.resource, line.details) == (stranger.user.email, {"role": "viewer"})
 
 
 async def test_of_two_who_accept_at_once_one_gets_in(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:

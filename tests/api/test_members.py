@@ -349,6 +349,6 @@ async def test_the_audit_says_who_did_what_to_whom(api_app: ApiApp, caller: Call
     async with api_app.services.store.read() as rows:
         left, changed = await rows.audit.page(AuditQuery(org_id=team.id), 10, None)
     assert (changed.action, changed.user_id) == ("update_organization_member", caller.user.id)
-    assert (changed.thing, changed.details) == (invitee.user.email, {"role": "editor", "former_role": "viewer"})
+    assert (changed.resource, changed.details) == (invitee.user.email, {"role": "editor", "former_role": "viewer"})
     assert (left.action, left.user_id) == ("remove_organization_member", invitee.user.id)
-    assert (left.thing, left.details) == (invitee.user.email, {"former_role": "editor"})
+    assert (left.resource, left.details) == (invitee.user.email, {"former_role": "editor"})

@@ -127,8 +127,8 @@ async def test_the_audit_has_its_names(api_app: ApiApp, caller: Caller) -> None:
     await caller.client.patch(_renamed(made), json={"name": "after"})
     async with api_app.services.store.read() as rows:
         renamed, created = await rows.audit.page(AuditQuery(org_id=made["id"]), 10, None)
-    assert (created.action, created.thing, created.user_id) == ("create_organization", "before", caller.user.id)
-    assert (renamed.action, renamed.thing, renamed.details) == (
+    assert (created.action, created.resource, created.user_id) == ("create_organization", "before", caller.user.id)
+    assert (renamed.action, renamed.resource, renamed.details) == (
         "update_organization",
         "after",
         {"former_name": "before"},

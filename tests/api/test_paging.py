@@ -125,7 +125,7 @@ async def test_operations_have_pages_too(caller: Caller) -> None:
     platform = caller.api_app.platform
     async with platform.store.transaction() as rows:
         endpoint = (await rows.endpoints.list_in_project(ProjectId(created)))[0]
-        requested = NewOperation(ApplyConfig, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        requested = NewOperation.for_endpoint(ApplyConfig, endpoint)
         await platform.services.queue.enqueue(rows, [requested] * 5, "test")
     path = f"/projects/{created}/operations"
     every, cursor = await _page(caller, path)

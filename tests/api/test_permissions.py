@@ -34,7 +34,7 @@ async def _listed(caller: Caller, project_id: str) -> list[Json]:
     return found
 
 
-async def _letters(app: ApiApp, email: str) -> list[tuple[str, str]]:
+async def _list_mails(app: ApiApp, email: str) -> list[tuple[str, str]]:
     """Returns subject and text of the mails to the address."""
     async with app.services.store.read() as rows:
         waiting = await rows.mail_messages.list_due(clock.now(), 10_000)
@@ -72,7 +72,7 @@ async def test_the_address_gets_one_mail_and_the_same_answer_whether_or_not_it_h
         granted = await _shared(caller, project_id, email)
         again = await _shared(caller, project_id, f" {email.upper()} ")
         assert again == granted
-        ((subject, text),) = await _letters(api_app, email)
+        ((subject, text),) = await _list_mails(api_app, email)
         answers.append(sorted(granted))
         mails.append((subject, text.replace(email, "")))
         assert mail.page_url(api_app.settings, "/account") in text
@@ -89,7 +89,7 @@ async def test_what_was_revoked_can_be_granted_anew(api_app: ApiApp, caller: Cal
     second = await _shared(caller, project_id, stranger.user.email)
     assert second["id"] != first["id"]
     assert (await stranger.client.get(f"/projects/{project_id}")).status_code == 200
-    assert len(await _letters(api_app, stranger.user.email)) == 2
+    assert len(await _list_mails(api_app, stranger.user.email)) == 2
 
 
 async def test_two_at_once_grant_one(api_app: ApiApp, caller: Caller, stranger: Caller) -> None:
@@ -97,7 +97,7 @@ async def test_two_at_once_grant_one(api_app: ApiApp, caller: Caller, stranger: 
     first, second = await asyncio.gather(*(_shared(caller, project_id, stranger.user.email) for _ in range(2)))
     assert first == second
     assert await _listed(caller, project_id) == [first]
-    assert len(await _letters(api_app, stranger.user.email)) == 1
+    assert len(await _list_mails(api_app, stranger.user.email)) == 1
 
 
 @pytest.mark.parametrize("email", ["", "ada", "@example.com", "ada@", "a b@example.com", "x" * 257, 7, None])

@@ -1,11 +1,13 @@
 """Random sequences of sharing, transfers, role changes and revocations: all lists and lookups match a model."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.rights_walk import ORGANIZATION_STEPS, ORGANIZATIONS, PEOPLE, PROJECT_STEPS, PROJECTS, ROLES, RightsWalk
 from support.api_app import ApiApp
 
+pytestmark = pytest.mark.slow
 EVERYDAY = 40  # number of hypothesis examples in the everyday tier
 WALKS = 5 if settings().max_examples == EVERYDAY else settings().max_examples // 10
 people = st.sampled_from(PEOPLE)

@@ -263,7 +263,7 @@ async def test_gateways_hear_that_a_role_goes(caller: Caller) -> None:
 async def test_the_owner_of_a_database_stays(caller: Caller) -> None:
     tree = await create_project_client(caller)
     sentence = await tree.expect_error(422, "DELETE", tree.role_path("neondb_owner"))
-    assert "owns the database 'neondb'. Change its owner or delete it first." in sentence
+    assert "owns the database 'neondb'. Change the owner of the database, or delete the database first." in sentence
     await _created(tree)
     await tree.request_and_finish("PATCH", tree.database_path("neondb"), {"database": {"owner_name": "app"}})
     await tree.request_and_finish("DELETE", tree.role_path("neondb_owner"))

@@ -291,7 +291,7 @@ async def test_whoever_is_told_of_an_offer_takes_the_project_over_once(
     assert (await stranger.client.put(path)).status_code == 404
     for organization in (caller.organization, stranger.organization):
         (line,) = await _lines(api_app, org_id=organization.id, action="accept_project_transfer_request")
-        assert (line.project_id, line.user_id, line.thing) == (project_id, stranger.user.id, "offered")
+        assert (line.project_id, line.user_id, line.resource) == (project_id, stranger.user.id, "offered")
     everything = repr(await _lines(api_app, project_id=ProjectId(project_id)))
     assert made["id"] not in everything
     assert made["id"] not in log_output.getvalue()

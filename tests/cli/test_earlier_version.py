@@ -35,7 +35,7 @@ def unpack(folder: Path, first_uid: int) -> Path:
     def shift(number: int) -> int:
         return number - PACKED_UIDS.start + first_uid if number in PACKED_UIDS else number
 
-    def relocate(member: tarfile.TarInfo, _folder: str) -> tarfile.TarInfo:
+    def relocate(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid, member.gid = shift(member.uid), shift(member.gid)
         member.uname = member.gname = ""
         path = Path(member.name)
@@ -44,7 +44,8 @@ def unpack(folder: Path, first_uid: int) -> Path:
         return member
 
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter=relocate, numeric_owner=True)
+        archive.extraction_filter = lambda member, _folder: member  # later versions of Python would drop the user ids
+        archive.extractall(folder, map(relocate, archive.getmembers()), numeric_owner=True)
     return folder / "home"
 
 

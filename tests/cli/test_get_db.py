@@ -157,7 +157,8 @@ def test_a_file_that_cannot_be_written_is_found_out_before_a_database_is_made(
     [
         (
             None,
-            "cannot be reached: [Errno 111] Connection refused. Check that the platform is running (`bough up`)",
+            "cannot be reached: [Errno 111] Connection refused. Check that the platform is running (`bough up`) "
+            "and its URL is correct (--host or",
         ),
         (
             make_response(200, b"<html>"),

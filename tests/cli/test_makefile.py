@@ -1,7 +1,8 @@
-"""`make` on a machine without a suitable Python prints one message."""
+"""`make up`: the program of the environment, and one message on a machine without a suitable Python."""
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,12 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def make_up(clone: Path, python: str | None) -> subprocess.CompletedProcess[str]:
+def make_up(clone: Path, python: str | None, *arguments: str) -> subprocess.CompletedProcess[str]:
     if python:
         (clone / "bin" / "python3").write_text(python)
         (clone / "bin" / "python3").chmod(0o755)
     return subprocess.run(
-        [clone / "bin" / "make", "up"],
+        [clone / "bin" / "make", "up", *arguments],
         cwd=clone,
         env={"PATH": str(clone / "bin")},
         capture_output=True,
@@ -49,3 +50,14 @@ def test_python_without_venv(clone: Path) -> None:
     done = make_up(clone, WITHOUT_VENV)
     assert done.returncode != 0
     assert done.stderr.startswith("bough: python3 has no venv module; install it ")
+
+
+def test_up_runs_the_program_of_an_environment_that_is_current(clone: Path) -> None:
+    programs = clone / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("python", "bough"):
+        (programs / name).symlink_to(Path(sys.executable).with_name(name))
+    (clone / ".venv" / "run.stamp").touch()
+    done = make_up(clone, None, "ARGS=--help")
+    assert done.returncode == 0, done.stderr
+    assert "--api-port" in done.stdout

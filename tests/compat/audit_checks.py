@@ -22,37 +22,41 @@ MULTI_LINE_ACTIONS = {  # an entry for each project, in the old and in the new o
 }
 
 
-async def list_audit_lines(app: ApiApp, requested: AuditQuery | None = None) -> list[AuditEntry]:
+async def list_audit_lines(app: ApiApp, query: AuditQuery | None = None) -> list[AuditEntry]:
     async with app.services.store.read() as rows:
-        return await rows.audit.page(requested or AuditQuery(), 1_000_000, None)
+        return await rows.audit.page(query or AuditQuery(), 1_000_000, None)
 
 
-async def check_audit_covers(app: ApiApp, heard: Sequence[httpx2.Response]) -> None:
-    """Checks that every route that changes something succeeded at least once."""
+async def check_audit_covers(app: ApiApp, responses: Sequence[httpx2.Response]) -> None:
+    """Checks the audit entries of these responses. Every route that changes something must have succeeded once."""
     by_request: dict[str, list[AuditEntry]] = defaultdict(list)
-    for line in await list_audit_lines(app):
-        by_request[line.request_id].append(line)
-    seen = set()
-    for response in heard:
-        written = by_request[response.headers["x-request-id"]]
-        seen |= {line.action for line in written}
-        place = f"{response.request.method} {response.request.url.path} → {response.status_code}: {written}"
+    for entry in await list_audit_lines(app):
+        by_request[entry.request_id].append(entry)
+    actions = set()
+    for response in responses:
+        request_entries = by_request[response.headers["x-request-id"]]
+        actions |= {entry.action for entry in request_entries}
+        label = f"{response.request.method} {response.request.url.path} → {response.status_code}: {request_entries}"
         if response.request.method == "GET" or response.is_error:
-            assert not written, place
+            assert not request_entries, label
         else:
-            assert len(written) == 1 or (written and {line.action for line in written} <= MULTI_LINE_ACTIONS), place
-            assert {line.address for line in written} == {"127.0.0.1"}, place
-    assert seen >= list_changing_routes(), (
-        f"no success was heard of {list_changing_routes() - seen}: add one to the walk"
+            assert len(request_entries) == 1 or (
+                request_entries and {entry.action for entry in request_entries} <= MULTI_LINE_ACTIONS
+            ), label
+            assert {entry.address for entry in request_entries} == {"127.0.0.1"}, label
+    assert actions >= list_changing_routes(), (
+        f"no request of {list_changing_routes() - actions} succeeded; add one to the walk"
     )
-    _check_holds_no_secret([line for response in heard for line in by_request[response.headers["x-request-id"]]], heard)
+    _check_no_secrets(
+        [entry for response in responses for entry in by_request[response.headers["x-request-id"]]], responses
+    )
 
 
-def _check_holds_no_secret(kept: Sequence[AuditEntry], heard: Sequence[httpx2.Response]) -> None:
-    text = json.dumps([dataclasses.asdict(line) for line in kept], default=str, ensure_ascii=False)
-    found = {secret for response in heard for secret in _secrets(response)}
-    assert len(found) > 5
-    assert [secret for secret in found if secret in text] == [], "the audit holds a secret of an answer"
+def _check_no_secrets(entries: Sequence[AuditEntry], responses: Sequence[httpx2.Response]) -> None:
+    text = json.dumps([dataclasses.asdict(entry) for entry in entries], default=str, ensure_ascii=False)
+    secrets = {secret for response in responses for secret in _secrets(response)}
+    assert len(secrets) > 5
+    assert [secret for secret in secrets if secret in text] == [], "the audit log contains a secret of a response"
 
 
 def _secrets(response: httpx2.Response) -> Iterator[str]:
@@ -61,7 +65,7 @@ def _secrets(response: httpx2.Response) -> Iterator[str]:
         body = response.json()
         yield from _secrets_in(body)
         if response.request.url.path.endswith("/transfer_requests"):
-            yield body["id"]  # it allows to accept the transfer
+            yield body["id"]  # anyone who knows it can accept the transfer
 
 
 def _secrets_in(value: Any) -> Iterator[str]:
@@ -77,7 +81,7 @@ def _secrets_in(value: Any) -> Iterator[str]:
 
 
 def _secret_parts(text: str) -> Iterator[str]:
-    """The secret part of a connection URI."""
+    """Returns the secret parts of a connection URI or a link; other secrets are returned as they are."""
     if "://" not in text:
         yield text
         return

@@ -6,19 +6,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from compat import openapi_schema, server_thread
+from compat import server_thread
 from compat.server_thread import ServerThread
-from support import api_app as fronts
 from support import requirements
-from support.api_app import ApiApp
+from support.api_app import ApiApp, open_api_app
 from support.api_client import Caller, create_caller
 from support.contract import Contract, load_contract
 
 _HERE = Path(__file__).parent
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    openapi_schema.set_max_examples(300 if config.getoption("--long") else 4)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,14 +26,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def contract() -> Contract:
     requirements.require_contract()
-    found = load_contract()
-    assert found is not None
-    return found
+    loaded = load_contract()
+    assert loaded is not None
+    return loaded
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def api_app() -> AsyncIterator[ApiApp]:
-    async with fronts.open_api_app() as created:
+    async with open_api_app() as created:
         yield created
 
 
@@ -65,16 +60,16 @@ def _api_server() -> Iterator[ServerThread]:
 @pytest.fixture
 def platform_server(_platform_server: ServerThread) -> Iterator[ServerThread]:
     """The platform as `bough up` runs it, on a port; at the end, all responses are checked against the contract."""
-    yield from _checked(_platform_server)
+    yield from _check_violations(_platform_server)
 
 
 @pytest.fixture
 def api_server(_api_server: ServerThread) -> Iterator[ServerThread]:
     """The API on a port, without running operations."""
-    yield from _checked(_api_server)
+    yield from _check_violations(_api_server)
 
 
-def _checked(created: ServerThread) -> Iterator[ServerThread]:
-    created.contract_watch.violations.clear()
-    yield created
-    assert created.contract_watch.violations == []
+def _check_violations(server: ServerThread) -> Iterator[ServerThread]:
+    server.contract_checker.violations.clear()
+    yield server
+    assert server.contract_checker.violations == []

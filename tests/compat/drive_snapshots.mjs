@@ -1,48 +1,48 @@
-// Drives snapshots, their schedules and what is restored from them with the published npm client; prints what it saw.
+// Drives snapshots, their schedules and restores with the published npm client; prints the results as JSON.
 // Usage: node drive_snapshots.mjs <node_modules> <base url> <key>
 
-import { called, calls, client, ended, failure } from "./api_client.mjs";
+import { called, client, expectError, methods, waitForOperations } from "./api_client.mjs";
 
-const seen = {};
-const made = (await client.createProject({ project: { name: "npm snapshots" } })).data;
-const projectId = made.project.id;
-const branchId = made.branch.id;
+const results = {};
+const created = (await client.createProject({ project: { name: "npm snapshots" } })).data;
+const projectId = created.project.id;
+const branchId = created.branch.id;
 
-async function done(answer) {
-  const { data, status } = await answer;
-  const statuses = await ended(projectId, data.operations);
+async function finish(response) {
+  const { data, status } = await response;
+  const statuses = await waitForOperations(projectId, data.operations);
   return { ...data, status, actions: data.operations.map((each) => each.action), statuses };
 }
 
-// Nobody waits: the snapshot comes after the project's own work.
+// The snapshot is requested without waiting for the operations of the project.
 const expires_at = new Date(Date.now() + 3_600_000).toISOString();
-seen.created = await done(client.createSnapshot({ projectId, branchId, name: "first", expires_at }));
-const snapshotId = seen.created.snapshot.id;
-seen.both = await failure(() =>
+results.created = await finish(client.createSnapshot({ projectId, branchId, name: "first", expires_at }));
+const snapshotId = results.created.snapshot.id;
+results.both = await expectError(() =>
   client.createSnapshot({ projectId, branchId, lsn: "0/1", timestamp: "2026-01-01T00:00:00Z" }),
 );
-seen.updated = (await client.updateSnapshot(projectId, snapshotId, { snapshot: { name: "kept" } })).data.snapshot;
-seen.listed = (await client.listSnapshots(projectId)).data.snapshots;
+results.updated = (await client.updateSnapshot(projectId, snapshotId, { snapshot: { name: "kept" } })).data.snapshot;
+results.listed = (await client.listSnapshots(projectId)).data.snapshots;
 
-// In two steps, and in one.
-seen.restored = await done(client.restoreSnapshot({ projectId, snapshotId }, { name: "look" }));
-const look = seen.restored.branch.id;
-seen.finalized = await done(client.finalizeRestoreBranch(projectId, look, { name: "before" }));
-seen.new = (await client.getProjectBranch(projectId, look)).data.branch;
-seen.old = (await client.getProjectBranch(projectId, branchId)).data.branch;
-seen.twice = await failure(() => client.finalizeRestoreBranch(projectId, look));
-seen.oneStep = await done(client.restoreSnapshot({ projectId, snapshotId }, { finalize_restore: true }));
+// Restores in two steps, and in one.
+results.restored = await finish(client.restoreSnapshot({ projectId, snapshotId }, { name: "look" }));
+const candidate = results.restored.branch.id;
+results.finalized = await finish(client.finalizeRestoreBranch(projectId, candidate, { name: "before" }));
+results.new = (await client.getProjectBranch(projectId, candidate)).data.branch;
+results.old = (await client.getProjectBranch(projectId, branchId)).data.branch;
+results.twice = await expectError(() => client.finalizeRestoreBranch(projectId, candidate));
+results.oneStep = await finish(client.restoreSnapshot({ projectId, snapshotId }, { finalize_restore: true }));
 const branches = (await client.listProjectBranches({ projectId, sort_by: "name", sort_order: "asc" })).data.branches;
-seen.names = branches.map((each) => each.name);
-seen.endpoints = (await client.listProjectBranchEndpoints(projectId, seen.oneStep.branch.id)).data.endpoints;
+results.names = branches.map((each) => each.name);
+results.endpoints = (await client.listProjectBranchEndpoints(projectId, results.oneStep.branch.id)).data.endpoints;
 
 const schedule = [{ frequency: "daily", hour: 5, retention_seconds: 86_400 }];
-seen.set = (await client.setSnapshotSchedule(projectId, look, { schedule })).data;
-seen.schedule = (await client.getSnapshotSchedule(projectId, look)).data.schedule;
-seen.deleted = await done(client.deleteSnapshot(projectId, snapshotId));
-seen.left = (await client.listSnapshots(projectId)).data.snapshots;
+results.set = (await client.setSnapshotSchedule(projectId, candidate, { schedule })).data;
+results.schedule = (await client.getSnapshotSchedule(projectId, candidate)).data.schedule;
+results.deleted = await finish(client.deleteSnapshot(projectId, snapshotId));
+results.left = (await client.listSnapshots(projectId)).data.snapshots;
 await client.deleteProject(projectId);
 
-seen.endpoint = made.endpoints[0].id;
-seen.forgotten = calls.filter((call) => /Snapshot|finalize/i.test(call) && !called.has(call));
-console.log(JSON.stringify(seen));
+results.endpoint = created.endpoints[0].id;
+results.forgotten = methods.filter((method) => /Snapshot|finalize/i.test(method) && !called.has(method));
+console.log(JSON.stringify(results));

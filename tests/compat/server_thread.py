@@ -19,18 +19,18 @@ from bough.api.app import create_app
 from bough.config import Settings
 from bough.control.services import Services
 from support.contract import load_contract
-from support.contract_watch import ContractWatch
+from support.contract_checks import ContractChecker
 from support.platform import install_templates, make_settings, temporary_folder
 
 T = TypeVar("T")
 
 
 class ServerThread:
-    """The address and key of the platform; `watch` has recorded its responses."""
+    """The URL and key of the platform; `contract_checker` checks its responses."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.contract_watch = ContractWatch(load_contract())
+        self.contract_checker = ContractChecker(load_contract())
         self.url = f"http://127.0.0.1:{settings.api_port}"
         self.key = app.load_operator_key(settings)
         self.failure: BaseException | None = None
@@ -54,12 +54,12 @@ class ServerThread:
         if self.failure is not None:
             raise self.failure
 
-    def run_coroutine(self, question: Coroutine[Any, Any, T]) -> T:
+    def run_coroutine(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine in the event loop of the platform and returns its result."""
-        return asyncio.run_coroutine_threadsafe(question, self.loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def stop(self) -> None:
-        """Stops it with its computes."""
+        """Stops the platform and its computes."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.stopping.set_result, True)
 
@@ -70,7 +70,9 @@ ServeFunction = Callable[[ServerThread], Awaitable[None]]
 async def serve_platform(listener: ServerThread) -> None:
     """Starts the platform as `bough up` runs it."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(app, "create_app", lambda parts, guests: listener.contract_watch.wrap_app(create_app(parts, guests)))
+    patch.setattr(
+        app, "create_app", lambda services, routes: listener.contract_checker.wrap_app(create_app(services, routes))
+    )
 
     def ready() -> None:
         patch.undo()
@@ -80,10 +82,10 @@ async def serve_platform(listener: ServerThread) -> None:
 
 
 async def serve_api_only(listener: ServerThread) -> None:
-    """Starts the API without running operations: a thousand projects need no Postgres."""
+    """Starts the API without running operations, so that tests can create many projects without Postgres."""
     async with app.assemble_platform(listener.settings) as platform:
         listener.services = platform.services
-        server = _server(platform.services, listener.contract_watch)
+        server = _server(platform.services, listener.contract_checker)
         serving = asyncio.create_task(server.serve())
         while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn has a flag, not an event
             await asyncio.sleep(0.005)
@@ -93,10 +95,10 @@ async def serve_api_only(listener: ServerThread) -> None:
         await serving
 
 
-def _server(parts: Services, watch: ContractWatch) -> uvicorn.Server:
-    watched = watch.wrap_app(create_app(parts))
-    port = parts.settings.api_port or 0
-    return uvicorn.Server(uvicorn.Config(watched, port=port, log_config=None, access_log=False, lifespan="off"))
+def _server(services: Services, checker: ContractChecker) -> uvicorn.Server:
+    checked_app = checker.wrap_app(create_app(services))
+    port = services.settings.api_port or 0
+    return uvicorn.Server(uvicorn.Config(checked_app, port=port, log_config=None, access_log=False, lifespan="off"))
 
 
 @contextmanager

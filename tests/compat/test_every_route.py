@@ -10,14 +10,14 @@ import pytest
 from compat import audit_checks
 from support.api_app import ApiApp
 from support.api_client import Caller, create_caller
-from support.contract import Contract, Operation
+from support.contract import Contract, ContractOperation
 from support.routes import list_routes
 
 BRANCH = "/projects/{project_id}/branches/{branch_id}"
 OURS = "/bough/"  # paths that extend the published API
-LEGACY = Operation("POST", f"{BRANCH}/set_as_primary")  # clients know it, but the contract does not
+LEGACY = ContractOperation("POST", f"{BRANCH}/set_as_primary")  # clients know it, but the contract does not
 SUCCESS = {  # routes whose status is not 200
-    Operation("POST", path): 201
+    ContractOperation("POST", path): 201
     for path in (
         "/projects",
         "/projects/{project_id}/branches",
@@ -27,8 +27,8 @@ SUCCESS = {  # routes whose status is not 200
         "/projects/{project_id}/transfer_requests",
     )
 } | {
-    Operation("PUT", "/projects/{project_id}/transfer_requests/{request_id}"): 204,
-    Operation("DELETE", "/projects/{project_id}/snapshots/{snapshot_id}"): 202,
+    ContractOperation("PUT", "/projects/{project_id}/transfer_requests/{request_id}"): 204,
+    ContractOperation("DELETE", "/projects/{project_id}/snapshots/{snapshot_id}"): 202,
 }
 
 
@@ -62,8 +62,8 @@ async def test_routes_that_are_missing_answer_like_the_others(contract: Contract
 async def test_every_route_succeeds_in_the_shape_of_the_contract(
     contract: Contract, api_app: ApiApp, caller: Caller
 ) -> None:
-    api_app.contract_watch.seen_operations.clear()
-    heard = api_app.contract_watch.responses = []
+    api_app.contract_checker.seen_operations.clear()
+    responses = api_app.contract_checker.responses = []
     client = caller.client
     created = await caller.create_project(name="all of it")
     project_id = created["project"]["id"]
@@ -104,11 +104,11 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     key = (await client.post("/api_keys", json={"key_name": "ci"})).json()
     assert (await client.delete(f"/api_keys/{key['id']}")).json()["revoked"]
     await _operator(api_app)
-    api_app.contract_watch.responses = None
-    await audit_checks.check_audit_covers(api_app, heard)
+    api_app.contract_checker.responses = None
+    await audit_checks.check_audit_covers(api_app, responses)
     succeeded = {
         operation
-        for operation, status in api_app.contract_watch.seen_operations
+        for operation, status in api_app.contract_checker.seen_operations
         if status == SUCCESS.get(operation, 200)
     }
     assert succeeded >= list_routes() & contract.operations, "a route has no success here: add one"

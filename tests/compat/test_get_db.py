@@ -22,7 +22,7 @@ def test_the_tool_works_unchanged(node_modules: Path, platform_server: ServerThr
     command = ["node", str(HERE / "drive_get_db.mjs"), str(node_modules), platform_server.url, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout.splitlines()[-1])
-    assert seen["asked"] == ["POST /api/v1/database/{uuid}", "GET /api/v1/database/{uuid}"]
-    assert "-pooler." in seen["made"]["databaseUrl"]
-    assert seen["made"]["databaseUrlDirect"] in file.read_text()
+    results = json.loads(done.stdout.splitlines()[-1])
+    assert results["requests"] == ["POST /api/v1/database/{uuid}", "GET /api/v1/database/{uuid}"]
+    assert "-pooler." in results["created"]["databaseUrl"]
+    assert results["created"]["databaseUrlDirect"] in file.read_text()

@@ -54,7 +54,7 @@ def test_it_speaks_no_3_1(document: dict[str, Any]) -> None:
         if isinstance(node, dict):
             assert node.get("type") != "null", place
             assert not isinstance(node.get("type"), list), place
-            assert "$ref" not in node or len(node) == 1, f"{place}: what stands beside a reference is not read"
+            assert "$ref" not in node or len(node) == 1, f"{place}: keywords next to a reference are ignored"
             for name, value in node.items():
                 check(value, f"{place}/{name}")
         elif isinstance(node, list):

@@ -25,8 +25,8 @@ from support.engine_home import (
 
 @pytest.fixture(scope="module", params=DRIVER_PARAMS)
 def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
-    with home_on_driver(request.param) as made:
-        yield made
+    with home_on_driver(request.param) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ async def create_child(engine: Engine, parent: ComputeSpec) -> ComputeSpec:
 async def create_child_with_origin(engine: Engine, parent: ComputeSpec) -> tuple[ComputeSpec, Origin]:
     """Create a branch. Return it with its origin."""
     child = make_child_spec(parent)
-    return child, await engine.ensure_branch(replace(make_branch_spec(child), parent=parent.volume_id))
+    return child, await engine.ensure_branch(replace(make_branch_spec(child), source_volume_id=parent.volume_id))
 
 
 async def connect(

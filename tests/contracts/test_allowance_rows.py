@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bough.control.gateway.allowances import start_transfer_period
-from bough.domain.allowance import Fullness, TransferPeriod
+from bough.domain.allowance import DataTransferPeriod, Fullness
 from bough.domain.branch import Volume
 from bough.domain.endpoint import EndpointState, EndpointType
 from bough.domain.usage import EndpointTraffic
@@ -16,7 +16,7 @@ from support.stores import NOON, add_project, make_branch, make_endpoint, make_p
 MINUTE = timedelta(minutes=1)
 
 
-async def move(store: Store, endpoint: EndpointId, count: int) -> None:
+async def add_transfer(store: Store, endpoint: EndpointId, count: int) -> None:
     async with store.transaction() as rows:
         await rows.usage.add_traffic(
             EndpointTraffic(endpoint_id=endpoint, bytes_in=7, bytes_out=count, connections_opened=1)
@@ -66,7 +66,7 @@ async def test_the_door_is_told_of_what_can_be_written_through_it(store: Store) 
         before = await rows.roles.get_endpoint_access(endpoint.id, "nobody")
         await rows.allowances.set_fullness(branch.id, Fullness.FULL, 1)
         await rows.allowances.save_period(
-            TransferPeriod(project_id=project.id, began_at=NOON, bytes_before=0, is_over=True)
+            DataTransferPeriod(project_id=project.id, began_at=NOON, bytes_before=0, is_limit_reached=True)
         )
         after = await rows.roles.get_endpoint_access(endpoint.id, "nobody")
         of_replica = await rows.roles.get_endpoint_access(replica.id, "nobody")
@@ -75,9 +75,9 @@ async def test_the_door_is_told_of_what_can_be_written_through_it(store: Store) 
     assert after is not None
     assert of_replica is not None
     assert organization is not None
-    assert (before.fullness, before.has_transferred_all) == (Fullness.BELOW_LIMIT, False)
-    assert (after.fullness, after.has_transferred_all) == (Fullness.FULL, True)
-    assert (of_replica.fullness, of_replica.has_transferred_all) == (Fullness.BELOW_LIMIT, True)
+    assert (before.fullness, before.has_reached_transfer_limit) == (Fullness.BELOW_LIMIT, False)
+    assert (after.fullness, after.has_reached_transfer_limit) == (Fullness.FULL, True)
+    assert (of_replica.fullness, of_replica.has_reached_transfer_limit) == (Fullness.BELOW_LIMIT, True)
     assert after.terms == PlanTerms(project_id=project.id, org_id=project.org_id, plan=organization.plan)
 
 
@@ -91,13 +91,13 @@ async def test_a_project_transferred_what_all_its_endpoints_did_since_it_was_mad
         await rows.lineages.add_volume(Volume(id=gone.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(gone)
         await rows.endpoints.add(deleted)
-    await move(store, endpoint.id, 2**41)
-    await move(store, deleted.id, 5)
+    await add_transfer(store, endpoint.id, 2**41)
+    await add_transfer(store, deleted.id, 5)
     async with store.read() as rows:
         assert await rows.allowances.list_projects_of([endpoint.id, deleted.id, EndpointId.new()]) == {project.id}
-        found = await rows.allowances.get_transfer(project.id)
-        assert await rows.allowances.get_transfer(ProjectId.new()) is None
-        both = await rows.allowances.list_transfers([project.id, other.id, ProjectId.new()])
+        found = await rows.allowances.get_data_transfer(project.id)
+        assert await rows.allowances.get_data_transfer(ProjectId.new()) is None
+        both = await rows.allowances.list_data_transfers([project.id, other.id, ProjectId.new()])
     assert found is not None
     assert (found.transferred_bytes, found.period, found.created_at) == (2**41 + 5, None, project.created_at)
     assert {each.project_id: each.transferred_bytes for each in both} == {project.id: 2**41 + 5, other.id: 0}
@@ -106,16 +106,16 @@ async def test_a_project_transferred_what_all_its_endpoints_did_since_it_was_mad
 async def test_a_period_is_kept_begun_anew_and_found_when_it_is_over(store: Store) -> None:
     project = make_project()
     _, endpoint = await add_project(store, project)
-    await move(store, endpoint.id, 100)
-    over = TransferPeriod(project_id=project.id, began_at=NOON, bytes_before=3, is_over=True)
+    await add_transfer(store, endpoint.id, 100)
+    over = DataTransferPeriod(project_id=project.id, began_at=NOON, bytes_before=3, is_limit_reached=True)
     async with store.transaction() as rows:
-        await rows.allowances.save_period(replace(over, is_over=False))
+        await rows.allowances.save_period(replace(over, is_limit_reached=False))
         assert await rows.allowances.list_over_transfer_limit() == []
         assert await rows.allowances.get_terms_if_over_limit(project.id) is None
         await rows.allowances.save_period(over)
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE, pending_state=None))
     async with store.read() as rows:
-        found = await rows.allowances.get_transfer(project.id)
+        found = await rows.allowances.get_data_transfer(project.id)
         terms = await rows.allowances.get_terms_if_over_limit(project.id)
         assert await rows.allowances.list_over_transfer_limit() == [project.id]
         assert await rows.allowances.list_running_over_limit() == [endpoint.id]
@@ -128,6 +128,6 @@ async def test_a_period_is_kept_begun_anew_and_found_when_it_is_over(store: Stor
         assert await rows.allowances.list_running_over_limit() == [], "it is being suspended already"
         await start_transfer_period(rows, project.id, NOON + MINUTE)
         assert await rows.allowances.list_over_transfer_limit() == []
-        found = await rows.allowances.get_transfer(project.id)
+        found = await rows.allowances.get_data_transfer(project.id)
     assert found is not None
-    assert found.period == TransferPeriod(project_id=project.id, began_at=NOON + MINUTE, bytes_before=100)
+    assert found.period == DataTransferPeriod(project_id=project.id, began_at=NOON + MINUTE, bytes_before=100)

@@ -18,19 +18,19 @@ from support.stores import NOON, add_branch, add_lineage, add_project, make_bran
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
-async def a_child(store: Store, parent: Branch, name: str, **fields: Any) -> Branch:
+async def add_child(store: Store, parent: Branch, name: str, **fields: Any) -> Branch:
     values = {"is_default": False, "name": name, "parent_id": parent.id, "state": BranchState.READY, **fields}
     project = make_project(id=parent.project_id)
     return await add_branch(store, make_branch(project, **values))
 
 
-async def root_of(store: Store, **fields: Any) -> tuple[Project, Branch]:
+async def add_root(store: Store, **fields: Any) -> tuple[Project, Branch]:
     project = make_project()
     root, _ = await add_project(store, project, state=BranchState.READY, **fields)
     return project, root
 
 
-async def retired(store: Store, branch: Branch, **fields: Any) -> VolumeId:
+async def add_retired_volume(store: Store, branch: Branch, **fields: Any) -> VolumeId:
     """Adds a volume that the branch had before a restore."""
     volume = Volume(id=VolumeId.new(), project_id=branch.project_id, created_at=NOON, retired_at=NOON)
     async with store.transaction() as rows:
@@ -39,13 +39,13 @@ async def retired(store: Store, branch: Branch, **fields: Any) -> VolumeId:
     return volume.id
 
 
-async def lineage_ids(rows: Rows, branch: Branch) -> list[VolumeId]:
-    return [past.lineage.volume_id for past in await rows.lineages.list_ranges(branch.id)]
+async def list_volume_ids(rows: Rows, branch: Branch) -> list[VolumeId]:
+    return [lineage_range.lineage.volume_id for lineage_range in await rows.lineages.list_ranges(branch.id)]
 
 
 async def test_what_is_cleared_of_a_deleted_branch_leaves_its_row_and_its_volumes(store: Store) -> None:
-    project, root = await root_of(store)
-    child = await a_child(store, root, "child", deleted_at=NOON)
+    project, root = await add_root(store)
+    child = await add_child(store, root, "child", deleted_at=NOON)
     async with store.transaction() as rows:
         await rows.branches.delete_contents(child.id)
     async with store.read() as rows:
@@ -53,22 +53,22 @@ async def test_what_is_cleared_of_a_deleted_branch_leaves_its_row_and_its_volume
         assert await rows.lineages.list_ranges(child.id) == []
         assert await rows.lineages.get_by_volume(child.volume_id) is None
         assert child.volume_id in await rows.lineages.list_volume_ids(project.id), "the row of the branch refers to it"
-        assert await lineage_ids(rows, root) == [root.volume_id]
+        assert await list_volume_ids(rows, root) == [root.volume_id]
 
 
 async def test_a_lineage_goes_with_the_last_branch_that_was_it(store: Store) -> None:
-    project, root = await root_of(store)
-    one = await a_child(store, root, "one", deleted_at=NOON)
-    other = await a_child(store, root, "other")
-    shared = await retired(store, one)
+    project, root = await add_root(store)
+    one = await add_child(store, root, "one", deleted_at=NOON)
+    other = await add_child(store, root, "other")
+    shared = await add_retired_volume(store, one)
     async with store.transaction() as rows:
         lineage = await rows.lineages.get_by_volume(shared)
         assert lineage
-        await rows.lineages.add_stretch(BranchLineage(branch_id=other.id, position=1, lineage_id=lineage.id))
+        await rows.lineages.add_branch_lineage(BranchLineage(branch_id=other.id, position=1, lineage_id=lineage.id))
         await rows.branches.delete_contents(one.id)
         await rows.lineages.remove_volumes([shared])
     async with store.read() as rows:
-        assert await lineage_ids(rows, other) == [other.volume_id, shared]
+        assert await list_volume_ids(rows, other) == [other.volume_id, shared]
         assert [volume.id for volume in await rows.lineages.list_retired_volumes()] == [shared]
     async with store.transaction() as rows:
         await rows.branches.delete(other.id)
@@ -80,8 +80,8 @@ async def test_a_lineage_goes_with_the_last_branch_that_was_it(store: Store) -> 
 
 async def test_a_retired_volume_is_not_lost_sight_of_when_its_branch_is_cleared(store: Store) -> None:
     """Another volume depends on it, so its row and its lineage's row stay for the task that removes it later."""
-    project, root = await root_of(store)
-    child = await a_child(store, root, "child", deleted_at=NOON)
+    project, root = await add_root(store)
+    child = await add_child(store, root, "child", deleted_at=NOON)
     async with store.transaction() as rows:
         await rows.lineages.retire_volume(child.volume_id, NOON)
         await rows.branches.delete_contents(child.id)
@@ -96,8 +96,8 @@ async def test_a_retired_volume_is_not_lost_sight_of_when_its_branch_is_cleared(
 
 
 async def test_what_is_kept_can_be_found_after_its_branch_is_forgotten(store: Store) -> None:
-    project, root = await root_of(store)
-    before = await retired(store, root)
+    project, root = await add_root(store)
+    before = await add_retired_volume(store, root)
     async with store.transaction() as rows:
         await rows.branches.delete(root.id, kept_volumes=[root.volume_id])
     async with store.read() as rows:
@@ -107,7 +107,7 @@ async def test_what_is_kept_can_be_found_after_its_branch_is_forgotten(store: St
 
 
 async def test_volumes_of_replicas_and_snapshots_are_a_projects_too_and_go_with_it(store: Store) -> None:
-    project, root = await root_of(store)
+    project, root = await add_root(store)
     replica, copy = make_endpoint(root, volume_id=VolumeId.new(), state=EndpointState.IDLE), VolumeId.new()
     snapshot = Snapshot(
         id=SnapshotId.new(),
@@ -139,10 +139,10 @@ async def test_volumes_of_replicas_and_snapshots_are_a_projects_too_and_go_with_
 
 
 async def test_a_branch_is_due_when_its_time_is_over_and_it_was_not_begun(store: Store) -> None:
-    _, root = await root_of(store)
+    _, root = await add_root(store)
     times = {"early": NOON, "late": NOON + HOUR, "never": None}
     created = {
-        name: await a_child(store, root, name, deleted_at=NOON - DAY, recoverable_until=until)
+        name: await add_child(store, root, name, deleted_at=NOON - DAY, recoverable_until=until)
         for name, until in times.items()
     }
     async with store.read() as rows:
@@ -175,8 +175,8 @@ async def test_a_branch_is_due_when_its_time_is_over_and_it_was_not_begun(store:
 async def test_unused_branches_are_those_that_nothing_speaks_for(
     store: Store, fields: dict[str, Any], uses: dict[str, Any]
 ) -> None:
-    _, root = await root_of(store, is_default=False)
-    child = await a_child(store, root, "child", **fields)
+    _, root = await add_root(store, is_default=False)
+    child = await add_child(store, root, "child", **fields)
     async with store.transaction() as rows:
         await rows.endpoints.add(make_endpoint(child, **{"state": EndpointState.IDLE, "pending_state": None, **uses}))
     async with store.read() as rows:
@@ -185,7 +185,7 @@ async def test_unused_branches_are_those_that_nothing_speaks_for(
 
 
 async def test_one_whose_snapshots_are_taken_by_a_schedule_is_in_use(store: Store) -> None:
-    project, root = await root_of(store, is_default=False)
+    project, root = await add_root(store, is_default=False)
 
     async def due() -> list[Branch]:
         async with store.read() as rows:
@@ -204,9 +204,9 @@ async def test_one_whose_snapshots_are_taken_by_a_schedule_is_in_use(store: Stor
 
 
 async def test_children_are_unused_before_their_parents(store: Store) -> None:
-    _, root = await root_of(store, is_default=False)
-    parent = await a_child(store, root, "parent")
-    child = await a_child(store, parent, "child")
+    _, root = await add_root(store, is_default=False)
+    parent = await add_child(store, root, "parent")
+    child = await add_child(store, parent, "child")
 
     async def due() -> list[Branch]:
         async with store.read() as rows:

@@ -19,10 +19,13 @@ from support.stores import NOON, add_project, make_branch, make_endpoint, make_p
 
 MINUTE = timedelta(minutes=1)
 NEWEST = BranchSortOrder(by="created_at", is_descending=True)
-ORDERS = [BranchSortOrder(by=by, is_descending=falls) for by, falls in product(get_args(SortBy), (True, False))]
+ORDERS = [
+    BranchSortOrder(by=by, is_descending=is_descending)
+    for by, is_descending in product(get_args(SortBy), (True, False))
+]
 
 
-async def _fan(store: Store, *names: str, **changes: Any) -> tuple[Project, list[Branch]]:
+async def _create_children(store: Store, *names: str, **changes: Any) -> tuple[Project, list[Branch]]:
     """Creates a project with a root and children of these names, each created a minute later and changed a minute
     earlier than the one before.
     """
@@ -30,14 +33,14 @@ async def _fan(store: Store, *names: str, **changes: Any) -> tuple[Project, list
     root, _ = await add_project(store, project)
     created = [root]
     for number, name in enumerate(names, 1):
-        moments = {"created_at": NOON + number * MINUTE, "updated_at": NOON - number * MINUTE}
-        fields = {"parent_id": root.id, "is_default": False, "name": name, **moments, **changes}
+        timestamps = {"created_at": NOON + number * MINUTE, "updated_at": NOON - number * MINUTE}
+        fields = {"parent_id": root.id, "is_default": False, "name": name, **timestamps, **changes}
         created.append(make_branch(project, **fields))
-        await _plant(store, created[-1])
+        await _add_branch(store, created[-1])
     return project, created
 
 
-async def _plant(store: Store, branch: Branch) -> None:
+async def _add_branch(store: Store, branch: Branch) -> None:
     async with store.transaction() as rows:
         await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=branch.project_id, created_at=NOON))
         await rows.branches.add(branch)
@@ -59,49 +62,53 @@ async def _page(
         )
 
 
-async def _names(store: Store, project: Project, **query: Any) -> list[str]:
-    found, _ = await _page(store, project.id, **query)
-    return [seen.branch.name for seen in found]
+async def _list_names(store: Store, project: Project, **query: Any) -> list[str]:
+    page, _ = await _page(store, project.id, **query)
+    return [row.branch.name for row in page]
 
 
-async def _paged(store: Store, project: Project, order: BranchSortOrder, limit: int, **query: Any) -> list[BranchId]:
+async def _read_all_pages(
+    store: Store, project: Project, order: BranchSortOrder, limit: int, **query: Any
+) -> list[BranchId]:
     """Reads all pages and checks that the last one has no next position."""
     ids: list[BranchId] = []
     after = None
     while True:
-        found, after = await _page(store, project.id, order, limit=limit, after=after, **query)
-        ids += [seen.branch.id for seen in found]
+        page, after = await _page(store, project.id, order, limit=limit, after=after, **query)
+        ids += [row.branch.id for row in page]
         if after is None:
             return ids
-        assert len(found) == limit
+        assert len(page) == limit
 
 
 async def test_pages_hold_every_branch_once_and_in_order(store: Store) -> None:
-    project, created = await _fan(store, "b", "a", "c")
-    await _fan(store, "of another project")
+    project, created = await _create_children(store, "b", "a", "c")
+    await _create_children(store, "of another project")
     for order, limit in product(ORDERS, (1, 2, 4, 5)):
         expected = sorted(created, key=lambda branch: getattr(branch, order.by), reverse=order.is_descending)
-        assert await _paged(store, project, order, limit) == [branch.id for branch in expected], f"{order}, {limit}"
+        assert await _read_all_pages(store, project, order, limit) == [branch.id for branch in expected], (
+            f"{order}, {limit}"
+        )
 
 
 async def test_rows_that_are_equal_in_their_order_are_told_apart(store: Store) -> None:
-    project, created = await _fan(store, "b", "a", "c", "d", created_at=NOON, updated_at=NOON)
+    project, created = await _create_children(store, "b", "a", "c", "d", created_at=NOON, updated_at=NOON)
     for order in ORDERS:
-        assert sorted(await _paged(store, project, order, 2)) == sorted(branch.id for branch in created), order
+        assert sorted(await _read_all_pages(store, project, order, 2)) == sorted(branch.id for branch in created), order
 
 
 async def test_names_in_any_script_are_paged_without_a_loss(store: Store) -> None:
     names = ["a", "B", "b", "Ä", "ä", "_", "-", "a b", "a-b", "日本", "🌿", "'", "\\", "%", "z\n"]
-    project, created = await _fan(store, *names)
+    project, created = await _create_children(store, *names)
     for order in (BranchSortOrder(by="name", is_descending=True), BranchSortOrder(by="name", is_descending=False)):
-        paged = await _paged(store, project, order, 3)
+        paged = await _read_all_pages(store, project, order, 3)
         assert sorted(paged) == sorted(branch.id for branch in created)
         whole, _ = await _page(store, project.id, order)
-        assert [seen.branch.id for seen in whole] == paged
+        assert [row.branch.id for row in whole] == paged
 
 
 async def test_a_page_that_holds_the_rest_says_so(store: Store) -> None:
-    project, _ = await _fan(store, "one", "two")
+    project, _ = await _create_children(store, "one", "two")
     for limit, more in ((2, True), (3, False), (4, False)):
         _, after = await _page(store, project.id, limit=limit)
         assert (after is not None) is more
@@ -120,35 +127,35 @@ SEARCHES = [
 
 
 async def test_a_search_reads_nothing_into_its_words(store: Store) -> None:
-    project, _ = await _fan(store, "grün 🌿", "STRASSE", "100%", "a_b", "back\\slash")
-    for search, found in SEARCHES:
-        assert await _names(store, project, search=search) == found
+    project, _ = await _create_children(store, "grün 🌿", "STRASSE", "100%", "a_b", "back\\slash")
+    for search, expected in SEARCHES:
+        assert await _list_names(store, project, search=search) == expected
         async with store.read() as rows:
-            assert await rows.branch_pages.count(project.id, search) == len(found)
+            assert await rows.branch_pages.count(project.id, search) == len(expected)
 
 
 async def test_a_search_finds_ids_and_the_new_name_of_a_branch(store: Store) -> None:
-    project, created = await _fan(store, "öld")
-    assert await _names(store, project, search=created[1].id.upper()) == ["öld"]
+    project, created = await _create_children(store, "öld")
+    assert await _list_names(store, project, search=created[1].id.upper()) == ["öld"]
     async with store.transaction() as rows:
         await rows.branches.save(replace(created[1], name="nëw"))
-    assert await _names(store, project, search="öld") == []
-    assert await _names(store, project, search="NËW") == ["nëw"]
+    assert await _list_names(store, project, search="öld") == []
+    assert await _list_names(store, project, search="NËW") == ["nëw"]
 
 
 async def test_deleted_ones_are_listed_on_request_and_never_counted(store: Store) -> None:
-    project, (root, kept, deleted) = await _fan(store, "kept", "gone")
+    project, (root, kept, deleted) = await _create_children(store, "kept", "gone")
     async with store.transaction() as rows:
         await rows.branches.save(replace(deleted, deleted_at=NOON))
-    assert await _names(store, project) == ["kept", "main"]
-    assert await _names(store, project, deleted_too=True) == ["gone", "kept", "main"]
-    paged = await _paged(store, project, NEWEST, 1, deleted_too=True)
+    assert await _list_names(store, project) == ["kept", "main"]
+    assert await _list_names(store, project, deleted_too=True) == ["gone", "kept", "main"]
+    paged = await _read_all_pages(store, project, NEWEST, 1, deleted_too=True)
     assert paged == [deleted.id, kept.id, root.id]
     async with store.read() as rows:
         assert await rows.branch_pages.count(project.id, "") == 2
-        seen = await rows.branch_pages.get(project.id, deleted.id)
-    assert seen is not None
-    assert seen.branch.deleted_at == NOON
+        row = await rows.branch_pages.get(project.id, deleted.id)
+    assert row is not None
+    assert row.branch.deleted_at == NOON
 
 
 async def test_what_its_endpoints_used_is_added_up_those_that_are_gone_too(store: Store) -> None:
@@ -166,33 +173,33 @@ async def test_what_its_endpoints_used_is_added_up_those_that_are_gone_too(store
             )
         await rows.endpoints.save(replace(other, deleted_at=NOON))
     async with store.read() as rows:
-        seen = await rows.branch_pages.get(project.id, branch.id)
-        found, _ = await rows.branch_pages.page(
+        row = await rows.branch_pages.get(project.id, branch.id)
+        page, _ = await rows.branch_pages.page(
             project.id, NEWEST, search="", include_deleted=False, limit=1, after=None
         )
-    assert seen is not None
-    assert found == [seen]
-    assert (seen.branch, seen.creator) == (branch, "Operator")
-    assert (seen.usage.bytes_out, seen.usage.active_seconds, seen.usage.cpu_seconds) == (7, 120, 6)
-    assert seen.usage.compute_seconds == 240  # at 2 CU
+    assert row is not None
+    assert page == [row]
+    assert (row.branch, row.creator) == (branch, "Operator")
+    assert (row.usage.bytes_out, row.usage.active_seconds, row.usage.cpu_seconds) == (7, 120, 6)
+    assert row.usage.compute_seconds == 240  # at 2 CU
 
 
 async def test_one_that_nobody_used_has_used_nothing(store: Store) -> None:
-    project, (_, child) = await _fan(store, "dev")
+    project, (_, child) = await _create_children(store, "dev")
     async with store.read() as rows:
-        seen = await rows.branch_pages.get(project.id, child.id)
+        row = await rows.branch_pages.get(project.id, child.id)
         assert await rows.branch_pages.get(ProjectId.new(), child.id) is None
         assert await rows.branch_pages.get(project.id, BranchId.new()) is None
-    assert seen is not None
-    assert (seen.branch, seen.usage) == (child, BranchUsage())
+    assert row is not None
+    assert (row.branch, row.usage) == (child, BranchUsage())
 
 
 async def test_a_name_is_free_when_its_branch_is_gone(store: Store) -> None:
-    project, (root, deleted) = await _fan(store, "dev")
+    project, (root, deleted) = await _create_children(store, "dev")
     again = make_branch(project, parent_id=root.id, is_default=False, name="dev")
     with pytest.raises(Duplicate):
-        await _plant(store, again)
+        await _add_branch(store, again)
     async with store.transaction() as rows:
         await rows.branches.save(replace(deleted, deleted_at=NOON))
-    await _plant(store, again)
-    assert await _names(store, project, deleted_too=True, search="dev") == ["dev", "dev"]
+    await _add_branch(store, again)
+    assert await _list_names(store, project, deleted_too=True, search="dev") == ["dev", "dev"]

@@ -76,8 +76,8 @@ async def test_contents_are_told_as_sql_has_made_them(engine: Engine, spec: Comp
         await db.execute('create database "it\'s"')
     found = await read_roles(engine, spec)
     assert found.keys() == {ROLE, "made", "sleeper", 'Ödd "name', "over", "later"}
-    made = ObservedRole(name="made", can_login=True, verifier=None, valid_until=datetime(2031, 1, 1, tzinfo=UTC))
-    assert found["made"] == made
+    created = ObservedRole(name="made", can_login=True, verifier=None, valid_until=datetime(2031, 1, 1, tzinfo=UTC))
+    assert found["made"] == created
     assert not found["sleeper"].can_login
     assert (found['Ödd "name'].verifier or "").startswith("SCRAM-SHA-256$")
     assert found['Ödd "name'].valid_until is found["later"].valid_until is None

@@ -13,7 +13,7 @@ from contracts.engines import connect, create_child_with_origin, start_compute
 from support.engine_home import kill_postmaster_of, make_branch_spec
 
 
-async def position(db: Any) -> int:
+async def read_wal_position(db: Any) -> int:
     return int(await db.fetchval("select pg_current_wal_lsn() - '0/0'::pg_lsn"))
 
 
@@ -29,11 +29,11 @@ async def test_a_child_of_a_running_parent_began_between_two_of_its_commits(engi
     await start_compute(engine, spec)
     async with await connect(engine, spec) as db:
         await db.execute("create table kept ()")
-        before, began = await position(db), clock.now()
+        before, began = await read_wal_position(db), clock.now()
         child, origin = await create_child_with_origin(engine, spec)
         ended = clock.now()
         await db.execute("create table later ()")
-        after = await position(db)
+        after = await read_wal_position(db)
     assert origin.position is not None
     assert before <= origin.position <= after
     assert origin.at is not None
@@ -42,7 +42,7 @@ async def test_a_child_of_a_running_parent_began_between_two_of_its_commits(engi
     assert await engine.ensure_branch(make_branch_spec(child)) == origin
     assert await engine.ensure_running(child) is Readiness.READY
     async with await connect(engine, child) as db:
-        assert await position(db) >= origin.position
+        assert await read_wal_position(db) >= origin.position
     assert await engine.ensure_branch(make_branch_spec(child)) == origin, (
         "writes to the branch do not change its origin"
     )
@@ -52,19 +52,19 @@ async def test_a_child_of_a_sleeping_parent_began_where_that_ended(engine: Engin
     await start_compute(engine, spec)
     async with await connect(engine, spec) as db:
         await db.execute("create table kept ()")
-        before = await position(db)
+        before = await read_wal_position(db)
     await engine.ensure_suspended(spec.endpoint_id)
-    asleep = clock.now()
+    suspended = clock.now()
     child, origin = await create_child_with_origin(engine, spec)
     _, again = await create_child_with_origin(engine, spec)
     assert await engine.ensure_running(spec) is Readiness.READY
     async with await connect(engine, spec) as db:
-        after = await position(db)
+        after = await read_wal_position(db)
     assert origin.position is not None
     assert before <= origin.position <= after
     assert again.lsn == origin.lsn, "nothing was written in between"
     assert origin.at is not None
-    assert origin.at >= asleep
+    assert origin.at >= suspended
     assert not origin.has_subscriptions
     assert await engine.ensure_branch(make_branch_spec(child)) == origin
 

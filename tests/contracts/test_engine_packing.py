@@ -17,7 +17,7 @@ async def fill(engine: Engine, spec: ComputeSpec, table: str, rows: int) -> None
         await db.execute(f"create table {table} as select n, md5(n::text) as text from generate_series(1, {rows}) n")
 
 
-async def count(engine: Engine, spec: ComputeSpec, table: str) -> int:
+async def count_rows(engine: Engine, spec: ComputeSpec, table: str) -> int:
     async with await connect(engine, spec) as db:
         return int(await db.fetchval(f"select count(*) from {table}"))
 
@@ -45,14 +45,14 @@ async def test_it_gives_most_of_its_disk_back_and_comes_back_as_it_was(engine: E
     for _ in range(2):
         await unpack(engine, spec)
     assert await engine.ensure_running(spec) is Readiness.READY
-    assert await count(engine, spec, "wide") == 60_000
+    assert await count_rows(engine, spec, "wide") == 60_000
 
 
 async def test_until_then_nobody_opens_it(engine: Engine, spec: ComputeSpec) -> None:
     await start_compute(engine, spec)
     await engine.ensure_suspended(spec.endpoint_id)
     await pack(engine, spec)
-    copy = replace(make_branch_spec(spec), volume_id=VolumeId.new(), parent=spec.volume_id)
+    copy = replace(make_branch_spec(spec), volume_id=VolumeId.new(), source_volume_id=spec.volume_id)
     for call in (
         engine.ensure_running(spec),
         engine.ensure_branch(copy),
@@ -86,7 +86,7 @@ async def test_a_child_that_hardly_differs_from_its_parent_gives_back_what_it_ca
     assert after <= before + 8192, "only the file that says it is archived is added"
     with pytest.raises(EngineError, match="archived"):
         await engine.ensure_running(child)
-    assert await count(engine, spec, "inherited") == 50_000, "the parent is not affected"
+    assert await count_rows(engine, spec, "inherited") == 50_000, "the parent is not affected"
     await unpack(engine, child)
     assert await engine.ensure_running(child) is Readiness.READY
-    assert (await count(engine, child, "inherited"), await count(engine, child, "own")) == (50_000, 10)
+    assert (await count_rows(engine, child, "inherited"), await count_rows(engine, child, "own")) == (50_000, 10)

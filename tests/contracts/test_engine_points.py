@@ -47,7 +47,7 @@ async def insert_numbers(engine: Engine, spec: ComputeSpec, count: int) -> list[
 
 
 def spec_at(point: Point, parent: ComputeSpec, spec: ComputeSpec) -> BranchSpec:
-    return replace(make_branch_spec(spec), parent=parent.volume_id, point=point)
+    return replace(make_branch_spec(spec), source_volume_id=parent.volume_id, point=point)
 
 
 async def create_branch_at(engine: Engine, parent: ComputeSpec, point: Point) -> tuple[ComputeSpec, Origin]:

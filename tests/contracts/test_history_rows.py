@@ -13,23 +13,23 @@ from support.stores import NOON, add_branch, add_project, make_branch, make_proj
 HOUR = timedelta(hours=1)
 
 
-async def lineage_of(rows: Rows, branch: Branch) -> LineageId:
+async def get_lineage_id(rows: Rows, branch: Branch) -> LineageId:
     found = await rows.lineages.get_by_volume(branch.volume_id)
     assert found is not None
     return found.id
 
 
-async def seen_storage(store: Store, project_id: ProjectId) -> tuple[int | None, int]:
-    """The storage of a project, and the bytes that it wrote."""
+async def read_storage(store: Store, project_id: ProjectId) -> tuple[int | None, int]:
+    """Returns the storage of a project, and the bytes that it wrote."""
     async with store.read() as rows:
-        seen = await rows.projects.get_with_usage(project_id)
-    assert seen is not None
-    return seen.storage_bytes, seen.usage.written_bytes
+        row = await rows.project_pages.get(project_id)
+    assert row is not None
+    return row.storage_bytes, row.usage.written_bytes
 
 
 async def test_lineages_that_are_looked_after(store: Store) -> None:
     running, endpoint = await add_project(store, make_project(1), state=BranchState.READY, wal_position=2**40)
-    asleep, _ = await add_project(store, make_project(2), state=BranchState.READY)
+    suspended, _ = await add_project(store, make_project(2), state=BranchState.READY)
     await add_project(store, make_project(3))  # still being created
     archived, _ = await add_project(store, make_project(4), state=BranchState.ARCHIVED)
     await add_project(store, make_project(5, deleted_at=NOON, recoverable_until=NOON + HOUR), state=BranchState.READY)
@@ -41,13 +41,13 @@ async def test_lineages_that_are_looked_after(store: Store) -> None:
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE))
     async with store.read() as rows:
         [written] = await rows.histories.list_running()
-        every = {each.volume_id: each for each in await rows.histories.list_all()}
-        [own] = await rows.histories.list_in_project(asleep.project_id)
+        histories = {each.volume_id: each for each in await rows.histories.list_all()}
+        [own] = await rows.histories.list_in_project(suspended.project_id)
     assert (written.volume_id, written.branch_id, written.wal_position) == (running.volume_id, running.id, 2**40)
-    assert every.keys() == {each.volume_id for each in (running, asleep, archived, deleted, gone)}
-    assert every[running.volume_id] == written
-    assert every[gone.volume_id].branch_id is None
-    assert own == every[asleep.volume_id]
+    assert histories.keys() == {each.volume_id for each in (running, suspended, archived, deleted, gone)}
+    assert histories[running.volume_id] == written
+    assert histories[gone.volume_id].branch_id is None
+    assert own == histories[suspended.volume_id]
 
 
 async def test_a_replica_writes_nothing(store: Store) -> None:
@@ -61,38 +61,40 @@ async def test_a_replica_writes_nothing(store: Store) -> None:
 async def test_how_a_lineage_stands_is_noted(store: Store) -> None:
     branch, _ = await add_project(store, make_project())
     async with store.transaction() as rows:
-        lineage_id = await lineage_of(rows, branch)
-        await rows.histories.save_extent(lineage_id, began_at=NOON, began_lsn="0/100", history_bytes=2**40)
+        lineage_id = await get_lineage_id(rows, branch)
+        await rows.histories.save_history_start_and_size(
+            lineage_id, began_at=NOON, began_lsn="0/100", history_bytes=2**40
+        )
     async with store.read() as rows:
         found = await rows.lineages.get_by_volume(branch.volume_id)
     assert found is not None
     assert (found.began_at, found.began_lsn, found.history_bytes) == (NOON, "0/100", 2**40)
 
 
-async def test_a_stretch_is_cut_and_a_lineage_let_go(store: Store) -> None:
+async def test_branch_lineages_are_deleted(store: Store) -> None:
     project = make_project()
     branch, _ = await add_project(store, project)
     other = await add_branch(store, make_branch(project, name="other", is_default=False))
     async with store.transaction() as rows:
-        first, second = await lineage_of(rows, branch), await lineage_of(rows, other)
-        stretch = BranchLineage(branch_id=branch.id, position=1, lineage_id=second, from_at=NOON)
-        await rows.lineages.add_stretch(stretch)
-        await rows.histories.delete_stretch(replace(stretch, lineage_id=first))
+        first, second = await get_lineage_id(rows, branch), await get_lineage_id(rows, other)
+        branch_lineage = BranchLineage(branch_id=branch.id, position=1, lineage_id=second, from_at=NOON)
+        await rows.lineages.add_branch_lineage(branch_lineage)
+        await rows.histories.delete_branch_lineage(replace(branch_lineage, lineage_id=first))
         assert len(await rows.lineages.list_ranges(branch.id)) == 2
-        await rows.histories.delete_stretch(stretch)
-        assert [past.lineage.id for past in await rows.lineages.list_ranges(branch.id)] == [first]
-        await rows.histories.delete_stretches_of(second)
+        await rows.histories.delete_branch_lineage(branch_lineage)
+        assert [lineage_range.lineage.id for lineage_range in await rows.lineages.list_ranges(branch.id)] == [first]
+        await rows.histories.delete_branch_lineages_of(second)
         assert await rows.lineages.list_ranges(other.id) == []
 
 
 async def test_a_restore_makes_another_branch_of_it_and_its_first_publication_does_not(store: Store) -> None:
     branch, _ = await add_project(store, make_project())
     async with store.transaction() as rows:
-        lineage_id = await lineage_of(rows, branch)
+        lineage_id = await get_lineage_id(rows, branch)
         first = BranchLineage(branch_id=branch.id, position=0, lineage_id=lineage_id, from_at=NOON)
-        await rows.lineages.replace_stretches(branch.id, [first])
+        await rows.lineages.replace_branch_lineages(branch.id, [first])
         assert not await rows.histories.was_restored_since(branch.id, NOON - HOUR)
-        await rows.lineages.replace_stretches(branch.id, [first, replace(first, from_at=NOON + HOUR)])
+        await rows.lineages.replace_branch_lineages(branch.id, [first, replace(first, from_at=NOON + HOUR)])
         assert await rows.histories.was_restored_since(branch.id, NOON)
         assert not await rows.histories.was_restored_since(branch.id, NOON + HOUR)
 
@@ -100,7 +102,7 @@ async def test_a_restore_makes_another_branch_of_it_and_its_first_publication_do
 async def test_storage_is_what_roots_hold_children_wrote_and_history_and_snapshots_take(store: Store) -> None:
     project = make_project()
     root, _ = await add_project(store, project, state=BranchState.READY)
-    assert await seen_storage(store, project.id) == (None, 0)
+    assert await read_storage(store, project.id) == (None, 0)
     wrote_little = make_branch(
         project, parent_id=root.id, is_default=False, name="a", logical_size=2**41, written_bytes=7
     )
@@ -116,8 +118,8 @@ async def test_storage_is_what_roots_hold_children_wrote_and_history_and_snapsho
     async with store.transaction() as rows:
         await rows.branches.save(replace(root, logical_size=2**40, written_bytes=5))
         for branch, size in ((root, 2**33), (wrote_much, 11)):
-            await rows.histories.save_extent(
-                await lineage_of(rows, branch), began_at=None, began_lsn=None, history_bytes=size
+            await rows.histories.save_history_start_and_size(
+                await get_lineage_id(rows, branch), began_at=None, began_lsn=None, history_bytes=size
             )
         snapshots_taken: tuple[tuple[int | None, datetime | None], ...] = ((13, None), (None, None), (10**6, NOON))
         for number, (own_bytes, gone) in enumerate(snapshots_taken):
@@ -139,7 +141,7 @@ async def test_storage_is_what_roots_hold_children_wrote_and_history_and_snapsho
                 )
             )
     storage = 2**40 + 7 + 1000 + 2**33 + 11 + 13
-    assert await seen_storage(store, project.id) == (storage, 5 + 7 + 2**42 + 3 + 10**6)
+    assert await read_storage(store, project.id) == (storage, 5 + 7 + 2**42 + 3 + 10**6)
     async with store.read() as rows:
-        page = await rows.projects.page({project.org_id: None}, search="", limit=10, after=None)
-    assert [seen.storage_bytes for seen in page.rows] == [storage]
+        page = await rows.project_pages.page({project.org_id: None}, search="", limit=10, after=None)
+    assert [row.storage_bytes for row in page.rows] == [storage]

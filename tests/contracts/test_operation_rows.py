@@ -16,7 +16,7 @@ from support.stores import NOON, add_project, make_operation, make_project
 LATER = NOON + timedelta(seconds=30)
 
 
-async def _add(store: Store, *operations: Operation) -> None:
+async def _add_operation(store: Store, *operations: Operation) -> None:
     async with store.transaction() as rows:
         for operation in operations:
             await rows.operations.add(operation)
@@ -31,7 +31,7 @@ async def project(store: Store) -> Project:
 
 async def test_an_operation_is_read_back_whole(store: Store, project: Project) -> None:
     operation = make_operation(project.id)
-    await _add(store, operation)
+    await _add_operation(store, operation)
     async with store.read() as rows:
         assert await rows.operations.get(operation.id) == operation
         assert await rows.operations.list_open(project.id) == [operation]
@@ -42,7 +42,7 @@ async def test_only_what_is_due_unheld_and_unblocked_is_next(store: Store, proje
     behind = make_operation(project.id, after=first.id, due_at=NOON - timedelta(hours=1))
     future = make_operation(project.id, due_at=LATER)
     leased = make_operation(project.id, lease_until=LATER, due_at=NOON - timedelta(hours=1))
-    await _add(store, first, behind, future, leased)
+    await _add_operation(store, first, behind, future, leased)
     async with store.read() as rows:
         found = await rows.operations.get_next_due(NOON)
     assert found is not None
@@ -58,13 +58,13 @@ async def test_only_what_is_due_unheld_and_unblocked_is_next(store: Store, proje
 async def test_a_lapsed_lease_is_taken_over_and_the_old_holder_can_write_no_more(
     store: Store, project: Project
 ) -> None:
-    await _add(store, make_operation(project.id))
+    await _add_operation(store, make_operation(project.id))
     holders: list[Operation] = []
-    for moment in (NOON, LATER + timedelta(seconds=1)):
+    for timestamp in (NOON, LATER + timedelta(seconds=1)):
         async with store.transaction() as rows:
-            found = await rows.operations.get_next_due(moment)
+            found = await rows.operations.get_next_due(timestamp)
             assert found is not None
-            await rows.operations.lease(found, moment + timedelta(seconds=30), moment)
+            await rows.operations.lease(found, timestamp + timedelta(seconds=30), timestamp)
             again = await rows.operations.get(found.id)
             assert again is not None
             holders.append(again)
@@ -85,7 +85,7 @@ async def test_a_lapsed_lease_is_taken_over_and_the_old_holder_can_write_no_more
 
 async def test_an_operation_that_ended_is_written_no_more(store: Store, project: Project) -> None:
     operation = make_operation(project.id)
-    await _add(store, operation)
+    await _add_operation(store, operation)
     ended = replace(operation, status=OperationStatus.FINISHED, ended_at=NOON)
     async with store.transaction() as rows:
         await rows.operations.save(ended)
@@ -97,9 +97,9 @@ async def test_an_operation_that_ended_is_written_no_more(store: Store, project:
 
 
 async def test_two_runners_never_take_the_same_operation(store: Store, project: Project) -> None:
-    await _add(store, *(make_operation(project.id) for _ in range(10)))
+    await _add_operation(store, *(make_operation(project.id) for _ in range(10)))
 
-    async def take_all() -> list[OperationId]:
+    async def lease_all() -> list[OperationId]:
         leased_ids: list[OperationId] = []
         for _ in range(20):
             async with store.transaction() as rows:
@@ -110,7 +110,7 @@ async def test_two_runners_never_take_the_same_operation(store: Store, project: 
             await asyncio.sleep(0)
         return leased_ids
 
-    leased_ids = await asyncio.gather(*(take_all() for _ in range(3)))
+    leased_ids = await asyncio.gather(*(lease_all() for _ in range(3)))
     everything = [operation_id for part in leased_ids for operation_id in part]
     assert len(everything) == len(set(everything)) == 10
 
@@ -119,13 +119,13 @@ async def test_work_on_an_endpoint_is_known(store: Store) -> None:
     project, other = make_project(1), make_project(2)
     branch, endpoint = await add_project(store, project)
     another_branch, another = await add_project(store, other)
-    await _add(store, make_operation(project.id, branch_id=branch.id, endpoint_id=endpoint.id))
-    await _add(store, make_operation(other.id, branch_id=BranchId.new(), endpoint_id=None))
+    await _add_operation(store, make_operation(project.id, branch_id=branch.id, endpoint_id=endpoint.id))
+    await _add_operation(store, make_operation(other.id, branch_id=BranchId.new(), endpoint_id=None))
     async with store.read() as rows:
         assert await rows.operations.list_busy_endpoint_ids() == {endpoint.id}, (
             "work on another branch is none of theirs"
         )
         assert await rows.operations.count_open() == 2
-    await _add(store, make_operation(other.id, branch_id=another_branch.id, endpoint_id=None))
+    await _add_operation(store, make_operation(other.id, branch_id=another_branch.id, endpoint_id=None))
     async with store.read() as rows:
         assert await rows.operations.list_busy_endpoint_ids() == {endpoint.id, another.id}

@@ -25,48 +25,50 @@ SORTS: tuple[SortBy, ...] = ("email", "role", "joined_at")
 ORDERS = list(product(SORTS, (True, False)))
 
 
-def a_user(email: str, **changes: Any) -> User:
+def make_user(email: str, **changes: Any) -> User:
     fields: dict[str, Any] = {"name": "Ada", "last_name": "Lin", "plan": "free", "created_at": NOON, "updated_at": NOON}
     return User(id=UserId.new(), email=email, **{**fields, **changes})
 
 
-def an_organization(**changes: Any) -> Organization:
+def make_organization(**changes: Any) -> Organization:
     org_id = OrganizationId.new()
     fields: dict[str, Any] = {"name": "Grün 🌿", "plan": "free", "personal_for": None, "created_at": NOON}
     return Organization(id=org_id, handle=org_id, updated_at=NOON, **{**fields, **changes})
 
 
-def a_member(organization: Organization, user: User, role: MemberRole = MemberRole.VIEWER, minute: int = 0) -> Member:
+def make_member(
+    organization: Organization, user: User, role: MemberRole = MemberRole.VIEWER, minute: int = 0
+) -> Member:
     joined = NOON + timedelta(minutes=minute)
     return Member(id=MemberId.new(), org_id=organization.id, user_id=user.id, role=role, joined_at=joined)
 
 
-def an_invitation(org_id: OrganizationId, email: str, **changes: Any) -> Invitation:
+def make_invitation(org_id: OrganizationId, email: str, **changes: Any) -> Invitation:
     invitation_id = InvitationId.new()
     fields: dict[str, Any] = {"role": MemberRole.EDITOR, "digest": f"digest of {invitation_id}", "invited_at": NOON}
     fields |= {"invited_by": OPERATOR, "expires_at": LATER}
     return Invitation(id=invitation_id, org_id=org_id, email=email, **{**fields, **changes})
 
 
-def a_link(digest: str, **changes: Any) -> OneTimeLink:
+def make_link(digest: str, **changes: Any) -> OneTimeLink:
     fields: dict[str, Any] = {"purpose": LinkPurpose.RESET, "email": "ada@example.com", "user_id": OPERATOR}
     fields |= {"created_at": NOON, "expires_at": LATER}
     return OneTimeLink(digest=digest, **{**fields, **changes})
 
 
-def a_session(digest: str, user_id: UserId = OPERATOR, **changes: Any) -> Session:
+def make_session(digest: str, user_id: UserId = OPERATOR, **changes: Any) -> Session:
     fields: dict[str, Any] = {"address": "192.0.2.1", "agent": "a browser", "created_at": NOON, "expires_at": LATER}
     return Session(digest=digest, user_id=user_id, **{**fields, **changes})
 
 
-async def _team(store: Store, *emails: str) -> tuple[Organization, list[MemberAndUser]]:
+async def _create_team(store: Store, *emails: str) -> tuple[Organization, list[MemberAndUser]]:
     """Creates an organization whose members joined in pairs."""
-    team, seen = an_organization(), []
+    team, seen = make_organization(), []
     async with store.transaction() as rows:
         await rows.organizations.add(team)
         for number, email in enumerate(emails):
-            user = a_user(email)
-            member = a_member(team, user, list(MemberRole)[number % 3], number // 2)
+            user = make_user(email)
+            member = make_member(team, user, list(MemberRole)[number % 3], number // 2)
             await rows.users.add(user)
             await rows.members.add(member)
             seen.append(MemberAndUser(member, user))
@@ -74,7 +76,7 @@ async def _team(store: Store, *emails: str) -> tuple[Organization, list[MemberAn
 
 
 async def test_a_user_is_found_by_id_and_by_address(store: Store) -> None:
-    ada, bob = a_user("ada@example.com"), a_user("bob@example.com", created_at=SOON)
+    ada, bob = make_user("ada@example.com"), make_user("bob@example.com", created_at=SOON)
     async with store.transaction() as rows:
         await rows.users.add(bob)
         await rows.users.add(ada)
@@ -92,21 +94,21 @@ async def test_a_user_is_found_by_id_and_by_address(store: Store) -> None:
 
 async def test_an_address_has_one_account(store: Store) -> None:
     async with store.transaction() as rows:
-        await rows.users.add(a_user("ada@example.com"))
+        await rows.users.add(make_user("ada@example.com"))
     with pytest.raises(Duplicate):
         async with store.transaction() as rows:
-            await rows.users.add(a_user("ada@example.com"))
+            await rows.users.add(make_user("ada@example.com"))
 
 
 async def test_organizations_are_reached_through_memberships(store: Store) -> None:
-    ada = a_user("ada@example.com")
-    personal = an_organization(personal_for=ada.id)
-    team = an_organization(created_at=SOON)
+    ada = make_user("ada@example.com")
+    personal = make_organization(personal_for=ada.id)
+    team = make_organization(created_at=SOON)
     async with store.transaction() as rows:
         await rows.users.add(ada)
         for each, role in ((team, MemberRole.VIEWER), (personal, MemberRole.ADMIN)):
             await rows.organizations.add(each)
-            await rows.members.add(a_member(each, ada, role))
+            await rows.members.add(make_member(each, ada, role))
     renamed = replace(team, name="renamed", updated_at=LATER)
     async with store.transaction() as rows:
         await rows.organizations.lock(team.id)
@@ -122,7 +124,7 @@ async def test_organizations_are_reached_through_memberships(store: Store) -> No
 
 
 async def test_a_lock_on_an_organization_lets_one_decide_at_a_time(store: Store) -> None:
-    team, seen = await _team(store, "a@example.com", "b@example.com")
+    team, seen = await _create_team(store, "a@example.com", "b@example.com")
     async with store.transaction() as rows:
         for each in seen:
             await rows.members.set_role(each.member, MemberRole.ADMIN)
@@ -140,7 +142,7 @@ async def test_a_lock_on_an_organization_lets_one_decide_at_a_time(store: Store)
 
 
 async def test_a_member_is_found_changed_and_removed(store: Store) -> None:
-    team, (ada, bob, _) = await _team(store, "ada@example.com", "bob@example.com", "eve@example.com")
+    team, (ada, bob, _) = await _create_team(store, "ada@example.com", "bob@example.com", "eve@example.com")
     async with store.transaction() as rows:
         await rows.members.set_role(ada.member, MemberRole.EDITOR)
         await rows.members.remove(bob.member)
@@ -159,13 +161,13 @@ async def test_a_member_is_found_changed_and_removed(store: Store) -> None:
 
 
 async def test_nobody_is_a_member_twice(store: Store) -> None:
-    team, (ada,) = await _team(store, "ada@example.com")
+    team, (ada,) = await _create_team(store, "ada@example.com")
     with pytest.raises(Duplicate):
         async with store.transaction() as rows:
-            await rows.members.add(a_member(team, ada.user))
+            await rows.members.add(make_member(team, ada.user))
 
 
-async def _all_pages(store: Store, org_id: OrganizationId, order: MemberSortOrder) -> list[MemberAndUser]:
+async def _read_all_pages(store: Store, org_id: OrganizationId, order: MemberSortOrder) -> list[MemberAndUser]:
     found: list[MemberAndUser] = []
     after: SortPosition | None = None
     async with store.read() as rows:
@@ -177,21 +179,21 @@ async def _all_pages(store: Store, org_id: OrganizationId, order: MemberSortOrde
 
 
 async def test_pages_of_members_hold_everybody_once_and_in_order(store: Store) -> None:
-    team, seen = await _team(store, *(f"{name}@example.com" for name in ("d", "b", "e", "a", "c")))
-    for by, falls in ORDERS:
-        order = MemberSortOrder(by=by, is_descending=falls)
-        found = await _all_pages(store, team.id, order)
-        places = [(place.value, place.id) for place in map(order.position_of, found)]
-        assert places == sorted(places, reverse=falls), order
+    team, seen = await _create_team(store, *(f"{name}@example.com" for name in ("d", "b", "e", "a", "c")))
+    for by, is_descending in ORDERS:
+        order = MemberSortOrder(by=by, is_descending=is_descending)
+        found = await _read_all_pages(store, team.id, order)
+        positions = [(position.value, position.id) for position in map(order.position_of, found)]
+        assert positions == sorted(positions, reverse=is_descending), order
         assert {each.member.id for each in found} == {each.member.id for each in seen}, order
         assert len(found) == len(seen), order
 
 
 async def test_an_invitation_takes_the_place_of_the_earlier_to_the_address(store: Store) -> None:
-    team, _ = await _team(store)
-    first, other = an_invitation(team.id, "ada@example.com"), an_invitation(team.id, "bob@example.com")
-    elsewhere = an_invitation(ORGANIZATION, "ada@example.com", invited_at=NOON - timedelta(minutes=1))
-    second = an_invitation(team.id, "ada@example.com", role=MemberRole.ADMIN, invited_at=SOON)
+    team, _ = await _create_team(store)
+    first, other = make_invitation(team.id, "ada@example.com"), make_invitation(team.id, "bob@example.com")
+    elsewhere = make_invitation(ORGANIZATION, "ada@example.com", invited_at=NOON - timedelta(minutes=1))
+    second = make_invitation(team.id, "ada@example.com", role=MemberRole.ADMIN, invited_at=SOON)
     async with store.transaction() as rows:
         for each in (first, other, elsewhere, second):
             await rows.invitations.replace(each)
@@ -205,7 +207,7 @@ async def test_an_invitation_takes_the_place_of_the_earlier_to_the_address(store
 
 
 async def test_an_invitation_is_used_once(store: Store) -> None:
-    invitation = an_invitation(ORGANIZATION, "ada@example.com")
+    invitation = make_invitation(ORGANIZATION, "ada@example.com")
     async with store.transaction() as rows:
         await rows.invitations.replace(invitation)
 
@@ -217,8 +219,8 @@ async def test_an_invitation_is_used_once(store: Store) -> None:
 
 
 async def test_an_expired_invitation_is_not_found_and_then_forgotten(store: Store) -> None:
-    short = an_invitation(ORGANIZATION, "ada@example.com", expires_at=SOON)
-    long = an_invitation(ORGANIZATION, "bob@example.com")
+    short = make_invitation(ORGANIZATION, "ada@example.com", expires_at=SOON)
+    long = make_invitation(ORGANIZATION, "bob@example.com")
     async with store.transaction() as rows:
         await rows.invitations.replace(short)
         await rows.invitations.replace(long)
@@ -233,9 +235,9 @@ async def test_an_expired_invitation_is_not_found_and_then_forgotten(store: Stor
 
 
 async def test_a_session_is_found_with_its_person_until_it_expires_or_ends(store: Store) -> None:
-    ada = a_user("ada@example.com", password_digest="scrypt$…")
-    here, there = a_session("here", ada.id), a_session("there", ada.id, created_at=SOON, expires_at=SOON)
-    other = a_session("other")
+    ada = make_user("ada@example.com", password_digest="scrypt$…")
+    here, there = make_session("here", ada.id), make_session("there", ada.id, created_at=SOON, expires_at=SOON)
+    other = make_session("other")
     async with store.transaction() as rows:
         await rows.users.add(ada)
         for each in (here, there, other):
@@ -254,10 +256,10 @@ async def test_a_session_is_found_with_its_person_until_it_expires_or_ends(store
 
 
 async def test_all_sessions_of_a_person_end_but_the_one_at_hand(store: Store) -> None:
-    ada = a_user("ada@example.com")
+    ada = make_user("ada@example.com")
     async with store.transaction() as rows:
         await rows.users.add(ada)
-        for session in (a_session("one", ada.id), a_session("two", ada.id), a_session("operator's")):
+        for session in (make_session("one", ada.id), make_session("two", ada.id), make_session("operator's")):
             await rows.sessions.add(session)
     async with store.transaction() as rows:
         assert await rows.sessions.delete_by_user(ada.id, except_digest="two") == 1
@@ -267,7 +269,7 @@ async def test_all_sessions_of_a_person_end_but_the_one_at_hand(store: Store) ->
 
 
 async def test_a_link_is_found_for_its_purpose_and_used_once(store: Store) -> None:
-    link = a_link("digest", purpose=LinkPurpose.SIGN_UP, user_id=None)
+    link = make_link("digest", purpose=LinkPurpose.SIGN_UP, user_id=None)
     async with store.transaction() as rows:
         await rows.links.add(link)
     async with store.read() as rows:
@@ -283,14 +285,14 @@ async def test_a_link_is_found_for_its_purpose_and_used_once(store: Store) -> No
 
 
 async def test_links_of_a_person_are_void_together_and_expired_ones_forgotten(store: Store) -> None:
-    ada = a_user("ada@example.com")
+    ada = make_user("ada@example.com")
     async with store.transaction() as rows:
         await rows.users.add(ada)
         for link in (
-            a_link("one", user_id=ada.id),
-            a_link("two", user_id=ada.id, purpose=LinkPurpose.WELCOME),
-            a_link("operator's"),
-            a_link("old", expires_at=SOON),
+            make_link("one", user_id=ada.id),
+            make_link("two", user_id=ada.id, purpose=LinkPurpose.WELCOME),
+            make_link("operator's"),
+            make_link("old", expires_at=SOON),
         ):
             await rows.links.add(link)
     async with store.transaction() as rows:

@@ -40,21 +40,21 @@ async def project(store: Store) -> Project:
     return created
 
 
-async def _person(rows: Rows) -> UserId:
+async def _add_user(rows: Rows) -> UserId:
     user_id = UserId.new()
     user = User(id=user_id, email=EMAIL, name="Ada", last_name="", plan="free", created_at=NOON, updated_at=NOON)
     await rows.users.add(user)
     return user_id
 
 
-def _permission(project: Project, **changes: Any) -> Permission:
+def _make_permission(project: Project, **changes: Any) -> Permission:
     created = Permission(
         id=PermissionId.new(), project_id=project.id, email=EMAIL, granted_by=OPERATOR, granted_at=NOON
     )
     return replace(created, **changes)
 
 
-async def _key(rows: Rows, name: str, project_id: ProjectId | None = None) -> ApiKey:
+async def _add_key(rows: Rows, name: str, project_id: ProjectId | None = None) -> ApiKey:
     return await rows.api_keys.add(
         {
             "kind": KeyKind.PROJECT if project_id else KeyKind.ORGANIZATION,
@@ -71,7 +71,7 @@ async def _key(rows: Rows, name: str, project_id: ProjectId | None = None) -> Ap
 
 
 async def test_an_address_has_one_living_permission_on_a_project(store: Store, project: Project) -> None:
-    first, second = _permission(project), _permission(project, granted_at=LATER)
+    first, second = _make_permission(project), _make_permission(project, granted_at=LATER)
     async with store.transaction() as rows:
         await rows.grants.add_permission(first)
     with pytest.raises(Duplicate):
@@ -90,12 +90,12 @@ async def test_an_address_has_one_living_permission_on_a_project(store: Store, p
 
 async def test_what_a_person_has_is_a_role_a_permission_or_both(store: Store, project: Project) -> None:
     async with store.transaction() as rows:
-        user_id = await _person(rows)
+        user_id = await _add_user(rows)
         assert await rows.grants.get(user_id, EMAIL, project.id) == NO_GRANT
         await rows.grants.set_role(project.id, user_id, ProjectRole.VIEWER)
         await rows.grants.set_role(project.id, user_id, ProjectRole.ADMIN)
         assert await rows.grants.get(user_id, EMAIL, project.id) == ProjectGrant(ProjectRole.ADMIN)
-        await rows.grants.add_permission(_permission(project))
+        await rows.grants.add_permission(_make_permission(project))
         assert await rows.grants.get_by_project(user_id, EMAIL) == {
             project.id: ProjectGrant(ProjectRole.ADMIN, is_shared=True)
         }
@@ -107,7 +107,7 @@ async def test_what_a_person_has_is_a_role_a_permission_or_both(store: Store, pr
 async def test_who_leaves_an_organization_leaves_its_projects_only(store: Store, project: Project) -> None:
     elsewhere = make_project(org_id=OTHER)
     async with store.transaction() as rows:
-        user_id = await _person(rows)
+        user_id = await _add_user(rows)
         await rows.projects.add(elsewhere)
         for each in (project, elsewhere):
             await rows.grants.set_role(each.id, user_id, ProjectRole.EDITOR)
@@ -118,13 +118,17 @@ async def test_who_leaves_an_organization_leaves_its_projects_only(store: Store,
 async def test_projects_that_leave_take_nothing_along(store: Store, project: Project) -> None:
     stays = make_project(1)
     async with store.transaction() as rows:
-        user_id = await _person(rows)
+        user_id = await _add_user(rows)
         await rows.projects.add(stays)
         for each in (project, stays):
             await rows.grants.set_role(each.id, user_id, ProjectRole.EDITOR)
-            await rows.grants.add_permission(_permission(each))
-            await rows.transfer_requests.add(_offer(each, f"offer of {each.id}"))
-        keys = [await _key(rows, "all"), await _key(rows, "one", project.id), await _key(rows, "two", stays.id)]
+            await rows.grants.add_permission(_make_permission(each))
+            await rows.transfer_requests.add(_make_transfer_request(each, f"offer of {each.id}"))
+        keys = [
+            await _add_key(rows, "all"),
+            await _add_key(rows, "one", project.id),
+            await _add_key(rows, "two", stays.id),
+        ]
         await rows.api_keys.revoke_in_projects([project.id], LATER)
         await rows.grants.revoke_all([project.id], LATER)
         await rows.transfer_requests.delete_by_projects([project.id])
@@ -143,47 +147,47 @@ async def test_projects_that_leave_take_nothing_along(store: Store, project: Pro
 
 async def test_keys_of_an_organization_are_found_while_they_live(store: Store, project: Project) -> None:
     async with store.transaction() as rows:
-        whole, single = await _key(rows, "whole"), await _key(rows, "single", project.id)
+        whole, single = await _add_key(rows, "whole"), await _add_key(rows, "single", project.id)
         assert await rows.api_keys.list_in_organization(ORGANIZATION) == [whole, single]
         assert await rows.api_keys.list_in_organization(OTHER) == []
         assert await rows.api_keys.get_in_organization(ORGANIZATION, single.id) == single
         assert await rows.api_keys.get_in_organization(OTHER, single.id) is None
-        holder = await rows.api_keys.get_holder("single")
+        holder = await rows.api_keys.get_authenticated("single")
         assert holder
         assert [(organization.id, role) for organization, role in holder.memberships] == [(ORGANIZATION, None)]
         await rows.api_keys.revoke(single.id, LATER)
         assert await rows.api_keys.get_in_organization(ORGANIZATION, single.id) is None
-        assert await rows.api_keys.get_holder("single") is None
+        assert await rows.api_keys.get_authenticated("single") is None
         assert not await rows.api_keys.is_active(single.id)
 
 
 async def test_projects_are_named_while_they_live_and_their_branches_counted(store: Store, project: Project) -> None:
-    bushy, deleted = make_project(1), make_project(2, deleted_at=NOON, recoverable_until=LATER)
-    await add_project(store, bushy)
+    with_branches, deleted = make_project(1), make_project(2, deleted_at=NOON, recoverable_until=LATER)
+    await add_project(store, with_branches)
     async with store.transaction() as rows:
         await rows.projects.add(deleted)
         for name, deleted_at in (("next", None), ("old", NOON)):
-            branch = make_branch(bushy, name=name, is_default=False, deleted_at=deleted_at)
-            await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=bushy.id, created_at=NOON))
+            branch = make_branch(with_branches, name=name, is_default=False, deleted_at=deleted_at)
+            await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=with_branches.id, created_at=NOON))
             await rows.branches.add(branch)
-    wanted = [project.id, bushy.id, deleted.id, ProjectId("no-such-project")]
+    project_ids = [project.id, with_branches.id, deleted.id, ProjectId("no-such-project")]
     async with store.read() as rows:
-        assert {each.id for each in await rows.projects.list_by_ids(wanted)} == {project.id, bushy.id}
-        assert await rows.projects.max_branch_count(wanted) == 2
+        assert {each.id for each in await rows.projects.list_by_ids(project_ids)} == {project.id, with_branches.id}
+        assert await rows.projects.max_branch_count(project_ids) == 2
         assert await rows.projects.max_branch_count([project.id]) == 0
 
 
-def _offer(project: Project, digest: str, expires_at: datetime = LATER) -> TransferRequest:
+def _make_transfer_request(project: Project, digest: str, expires_at: datetime = LATER) -> TransferRequest:
     return TransferRequest(
         digest=digest, project_id=project.id, created_by=OPERATOR, created_at=NOON, expires_at=expires_at
     )
 
 
 async def test_an_offer_stands_until_its_time(store: Store, project: Project) -> None:
-    offer = _offer(project, "digest")
+    offer = _make_transfer_request(project, "digest")
     async with store.transaction() as rows:
         await rows.transfer_requests.add(offer)
-        await rows.transfer_requests.add(_offer(project, "longer", LATER + timedelta(hours=1)))
+        await rows.transfer_requests.add(_make_transfer_request(project, "longer", LATER + timedelta(hours=1)))
     async with store.transaction() as rows:
         assert await rows.transfer_requests.get("digest", LATER - timedelta(seconds=1)) == offer
         assert await rows.transfer_requests.get("digest", LATER) is None
@@ -225,7 +229,7 @@ async def test_the_audit_is_read_from_the_newest_and_forgotten_from_the_oldest(s
             action="two",
             org_id=ORGANIZATION,
             project_id=project.id,
-            thing="ünïcode",
+            resource="ünïcode",
             details={"minute": 3, "list": [None, "\u2603"]},
         )
         assert await rows.audit.page(AuditQuery(), 2, newest.id) == older[:2]

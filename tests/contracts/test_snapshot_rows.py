@@ -17,7 +17,7 @@ from support.stores import NOON, add_project, make_project
 MINUTE = timedelta(minutes=1)
 
 
-async def _add(rows: Rows, branch: Branch, name: str, **changes: Any) -> Snapshot:
+async def _add_snapshot(rows: Rows, branch: Branch, name: str, **changes: Any) -> Snapshot:
     created = Snapshot(
         id=SnapshotId.new(),
         project_id=branch.project_id,
@@ -39,10 +39,10 @@ async def test_a_snapshot_is_found_until_it_is_deleted(store: Store) -> None:
     branch, _ = await add_project(store, make_project())
     other, _ = await add_project(store, make_project(1))
     async with store.transaction() as rows:
-        first = await _add(rows, branch, "ünïcode \u2603")
-        second = await _add(rows, branch, "second", lsn="0/1A", at=NOON, full_bytes=2**41, own_bytes=1)
+        first = await _add_snapshot(rows, branch, "ünïcode \u2603")
+        second = await _add_snapshot(rows, branch, "second", lsn="0/1A", at=NOON, full_bytes=2**41, own_bytes=1)
         await rows.snapshots.save(replace(first, created_at=NOON - MINUTE, state=SnapshotState.READY))
-        await _add(rows, other, "second")
+        await _add_snapshot(rows, other, "second")
     async with store.read() as rows:
         found = await rows.snapshots.list_in_project(branch.project_id)
         assert [each.name for each in found] == ["second", "ünïcode \u2603"], "the newest comes first"
@@ -57,7 +57,7 @@ async def test_a_snapshot_is_found_until_it_is_deleted(store: Store) -> None:
         assert await rows.snapshots.get_by_name(branch.project_id, "second") is None
         assert await rows.snapshots.count_in_project(branch.project_id) == 1
         assert len(await rows.snapshots.list_with_deleted(branch.project_id)) == 2
-        again = await _add(rows, branch, "second")
+        again = await _add_snapshot(rows, branch, "second")
         await rows.snapshots.delete(second)
         assert again.volume_id in await rows.lineages.list_volume_ids(branch.project_id)
         assert second.volume_id not in await rows.lineages.list_volume_ids(branch.project_id)
@@ -66,8 +66,8 @@ async def test_a_snapshot_is_found_until_it_is_deleted(store: Store) -> None:
 async def test_its_volume_is_told_with_its_name(store: Store) -> None:
     branch, _ = await add_project(store, make_project(name="orchard"))
     async with store.transaction() as rows:
-        created = await _add(rows, branch, "kept")
-        orphan = await _add(rows, branch, "orphan")
+        created = await _add_snapshot(rows, branch, "kept")
+        orphan = await _add_snapshot(rows, branch, "orphan")
         await rows.snapshots.save(replace(orphan, branch_id=BranchId("br-gone")))
         uses = {use.volume_id: use for use in await rows.volume_uses.list_all()}
     assert (uses[created.volume_id].snapshot_name, uses[created.volume_id].branch_name) == ("kept", branch.name)
@@ -78,11 +78,11 @@ async def test_its_volume_is_told_with_its_name(store: Store) -> None:
 async def test_a_name_is_taken_once_in_a_project(store: Store) -> None:
     branch, _ = await add_project(store, make_project())
     async with store.transaction() as rows:
-        await _add(rows, branch, "same")
-        other = await _add(rows, branch, "other")
+        await _add_snapshot(rows, branch, "same")
+        other = await _add_snapshot(rows, branch, "other")
     with pytest.raises(Duplicate):
         async with store.transaction() as rows:
-            await _add(rows, branch, "same")
+            await _add_snapshot(rows, branch, "same")
     with pytest.raises(Duplicate):
         async with store.transaction() as rows:
             await rows.snapshots.save(replace(other, name="same"))
@@ -93,12 +93,12 @@ async def test_those_whose_time_is_over_are_found_in_projects_that_live(store: S
     branch, _ = await add_project(store, project)
     gone, _ = await add_project(store, deleted)
     async with store.transaction() as rows:
-        late = await _add(rows, branch, "late", expires_at=NOON)
-        early = await _add(rows, branch, "early", expires_at=NOON - MINUTE)
-        await _add(rows, branch, "to come", expires_at=NOON + MINUTE)
-        await _add(rows, branch, "for ever")
-        await _add(rows, branch, "gone", expires_at=NOON, deleted_at=NOON)
-        await _add(rows, gone, "late", expires_at=NOON)
+        late = await _add_snapshot(rows, branch, "late", expires_at=NOON)
+        early = await _add_snapshot(rows, branch, "early", expires_at=NOON - MINUTE)
+        await _add_snapshot(rows, branch, "to come", expires_at=NOON + MINUTE)
+        await _add_snapshot(rows, branch, "for ever")
+        await _add_snapshot(rows, branch, "gone", expires_at=NOON, deleted_at=NOON)
+        await _add_snapshot(rows, gone, "late", expires_at=NOON)
     async with store.read() as rows:
         assert await rows.snapshots.list_expired(NOON, 10) == [early, late]
         assert await rows.snapshots.list_expired(NOON, 1) == [early]

@@ -138,14 +138,14 @@ async def test_pages_neither_skip_nor_repeat_while_rows_come_and_go(store: Store
         for project in projects:
             await rows.projects.add(project)
     async with store.read() as rows:
-        first = await rows.projects.page({ORGANIZATION: None}, search="", limit=3, after=None)
+        first = await rows.project_pages.page({ORGANIZATION: None}, search="", limit=3, after=None)
     async with store.transaction() as rows:
         await rows.projects.add(make_project(99))  # newer than everything on the first page
         deleted = replace(projects[4], deleted_at=NOON, recoverable_until=NOON)
         await rows.projects.save(deleted)  # the last one on the first page
     async with store.read() as rows:
-        second = await rows.projects.page({ORGANIZATION: None}, search="", limit=3, after=first.next)
-        third = await rows.projects.page({ORGANIZATION: None}, search="", limit=3, after=second.next)
+        second = await rows.project_pages.page({ORGANIZATION: None}, search="", limit=3, after=first.next)
+        third = await rows.project_pages.page({ORGANIZATION: None}, search="", limit=3, after=second.next)
     shown = [[seen.project.name for seen in page.rows] for page in (first, second, third)]
     assert shown == [["project 6", "project 5", "project 4"], ["project 3", "project 2", "project 1"], ["project 0"]]
     assert third.next is None
@@ -160,7 +160,7 @@ async def test_rows_of_the_same_moment_have_an_order(store: Store) -> None:
     place: PagePosition | None = None
     while True:
         async with store.read() as rows:
-            page = await rows.projects.page({ORGANIZATION: None}, search="", limit=2, after=place)
+            page = await rows.project_pages.page({ORGANIZATION: None}, search="", limit=2, after=place)
         seen += [row.project.id for row in page.rows]
         if (place := page.next) is None:
             break
@@ -173,7 +173,7 @@ async def test_search_folds_case_and_takes_its_letters_as_they_are(store: Store,
         await rows.projects.add(make_project(name="Grün 100% a_b \\ end"))
         await rows.projects.add(make_project(name="GRXN 100x axb"))
     async with store.read() as rows:
-        page = await rows.projects.page({ORGANIZATION: None}, search=text, limit=10, after=None)
+        page = await rows.project_pages.page({ORGANIZATION: None}, search=text, limit=10, after=None)
     assert [seen.project.name for seen in page.rows] == ["Grün 100% a_b \\ end"]
 
 
@@ -184,7 +184,7 @@ async def test_sizes_and_activity_are_seen_with_a_project(store: Store) -> None:
         await rows.branches.set_logical_size(branch.id, 2**40)
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE, last_active=NOON))
     async with store.read() as rows:
-        seen = await rows.projects.get_with_usage(project.id)
+        seen = await rows.project_pages.get(project.id)
         active = await rows.endpoints.list_active()
     assert seen is not None
     assert (seen.storage_bytes, seen.last_active) == (2**40, NOON)
@@ -253,7 +253,9 @@ async def test_a_page_over_several_organizations_is_one_order(store: Store) -> N
         for minute in range(6):
             await rows.projects.add(make_project(minute, org_id=other.id if minute % 2 else ORGANIZATION))
     async with store.read() as rows:
-        first = await rows.projects.page({ORGANIZATION: None, other.id: None}, search="", limit=4, after=None)
-        second = await rows.projects.page({ORGANIZATION: None, other.id: None}, search="", limit=4, after=first.next)
+        first = await rows.project_pages.page({ORGANIZATION: None, other.id: None}, search="", limit=4, after=None)
+        second = await rows.project_pages.page(
+            {ORGANIZATION: None, other.id: None}, search="", limit=4, after=first.next
+        )
     shown = [[seen.project.name for seen in page.rows] for page in (first, second)]
     assert shown == [["project 5", "project 4", "project 3", "project 2"], ["project 1", "project 0"]]

@@ -6,7 +6,7 @@ from typing import Any
 
 from bough.domain.branch import Volume
 from bough.domain.endpoint import Endpoint, EndpointState
-from bough.domain.operation import Operation, OperationStatus
+from bough.domain.operation import Lane, Operation, OperationStatus
 from bough.domain.role import Role
 from bough.domain.usage import EndpointTraffic, EndpointUsage
 from bough.ids import BranchId, EndpointId
@@ -16,7 +16,7 @@ from support.stores import NOON, add_project, make_branch, make_endpoint, make_o
 MINUTE = timedelta(minutes=1)
 
 
-def a_role(branch_id: BranchId, name: str = "app", verifier: str | None = "v") -> Role:
+def make_role(branch_id: BranchId, name: str = "app", verifier: str | None = "v") -> Role:
     return Role(
         branch_id=branch_id,
         name=name,
@@ -32,7 +32,7 @@ def a_role(branch_id: BranchId, name: str = "app", verifier: str | None = "v") -
 
 async def test_a_role_is_kept_changed_and_removed(store: Store) -> None:
     branch, endpoint = await add_project(store, make_project())
-    first, second = a_role(branch.id), a_role(branch.id, "b", verifier=None)
+    first, second = make_role(branch.id), make_role(branch.id, "b", verifier=None)
     async with store.transaction() as rows:
         await rows.roles.add(first)
         await rows.roles.add(second)
@@ -43,9 +43,9 @@ async def test_a_role_is_kept_changed_and_removed(store: Store) -> None:
     async with store.read() as rows:
         assert await rows.roles.list_in_branch(branch.id) == [changed]
         assert await rows.roles.get(branch.id, "app") == changed
-        door = await rows.roles.get_endpoint_access(endpoint.id, "app")
-    assert door is not None
-    assert (door.verifier, door.branch_is_protected) == (None, False)
+        access = await rows.roles.get_endpoint_access(endpoint.id, "app")
+    assert access is not None
+    assert (access.verifier, access.branch_is_protected) == (None, False)
 
 
 async def test_the_door_is_told_how_the_endpoint_pools(store: Store) -> None:
@@ -57,10 +57,10 @@ async def test_the_door_is_told_how_the_endpoint_pools(store: Store) -> None:
         async with store.transaction() as rows:
             await rows.endpoints.save(each)
         async with store.read() as rows:
-            door = await rows.roles.get_endpoint_access(endpoint.id, "nobody")
-        assert door is not None
-        assert door.verifier is None
-        assert (door.endpoint_settings, door.max_cu, door.pooler_enabled) == (
+            access = await rows.roles.get_endpoint_access(endpoint.id, "nobody")
+        assert access is not None
+        assert access.verifier is None
+        assert (access.endpoint_settings, access.max_cu, access.pooler_enabled) == (
             each.settings,
             each.max_cu,
             each.pooler_enabled,
@@ -82,7 +82,7 @@ async def test_every_endpoint_has_usage_that_only_grows(store: Store) -> None:
             bytes_out=2**42,
             connections_opened=6,
         )
-        seen = await rows.projects.get_with_usage(endpoint.project_id)
+        seen = await rows.project_pages.get(endpoint.project_id)
     assert seen is not None
     assert (seen.usage.bytes_out, seen.usage.active_seconds) == (2**42, 0)
 
@@ -105,7 +105,7 @@ async def test_time_is_counted_from_the_start_to_the_stop(store: Store) -> None:
     assert (found.active_seconds, found.compute_seconds, found.counted_at) == (90, 180, None)
 
 
-async def cpu(store: Store, endpoint: Endpoint) -> tuple[float, float]:
+async def read_cpu_seconds(store: Store, endpoint: Endpoint) -> tuple[float, float]:
     """Returns the CPU time of all runs and of the last run."""
     async with store.read() as rows:
         found = await rows.usage.get(endpoint.id)
@@ -119,8 +119,8 @@ async def test_of_one_run_only_what_is_new_is_added(store: Store) -> None:
     for seconds in (2.5, 2.5, 4.0):
         async with store.transaction() as rows:
             assert await rows.usage.add_cpu(endpoint.id, NOON, seconds)
-    assert await cpu(store, endpoint) == (4.0, 4.0)
-    assert await cpu(store, other) == (0.0, 0.0)
+    assert await read_cpu_seconds(store, endpoint) == (4.0, 4.0)
+    assert await read_cpu_seconds(store, other) == (0.0, 0.0)
     async with store.transaction() as rows:
         assert not await rows.usage.add_cpu(EndpointId.new(), NOON, 1.0)
 
@@ -131,10 +131,10 @@ async def test_another_run_adds_all_that_it_took(store: Store) -> None:
         await rows.usage.add_cpu(endpoint.id, NOON, 4.0)
         await rows.usage.add_cpu(endpoint.id, NOON + timedelta(microseconds=1), 1.5)
         await rows.usage.add_cpu(endpoint.id, NOON + timedelta(microseconds=1), 2.0)
-    assert await cpu(store, endpoint) == (6.0, 2.0)
+    assert await read_cpu_seconds(store, endpoint) == (6.0, 2.0)
     async with store.transaction() as rows:  # the clock was set back
         await rows.usage.add_cpu(endpoint.id, NOON - MINUTE, 0.5)
-    assert await cpu(store, endpoint) == (6.5, 0.5)
+    assert await read_cpu_seconds(store, endpoint) == (6.5, 0.5)
 
 
 async def test_an_earlier_measure_of_a_run_changes_nothing(store: Store) -> None:
@@ -142,10 +142,10 @@ async def test_an_earlier_measure_of_a_run_changes_nothing(store: Store) -> None
     async with store.transaction() as rows:
         assert await rows.usage.add_cpu(endpoint.id, NOON, 4.0)
         assert not await rows.usage.add_cpu(endpoint.id, NOON, 3.0)
-    assert await cpu(store, endpoint) == (4.0, 4.0)
+    assert await read_cpu_seconds(store, endpoint) == (4.0, 4.0)
     async with store.transaction() as rows:
         assert await rows.usage.add_cpu(endpoint.id, NOON, 4.5)
-    assert await cpu(store, endpoint) == (4.5, 4.5)
+    assert await read_cpu_seconds(store, endpoint) == (4.5, 4.5)
 
 
 async def test_what_was_written_is_how_far_the_wal_came(store: Store) -> None:
@@ -184,8 +184,8 @@ async def test_a_project_has_used_what_all_its_branches_did(store: Store) -> Non
         await rows.branches.record_wal_position(deleted.id, 2**41)
         await rows.usage.add_cpu(endpoint.id, NOON, 1.75)
         await rows.usage.add_cpu(other.id, NOON, 2.5)
-        seen = await rows.projects.get_with_usage(project.id)
-        page = await rows.projects.page({project.org_id: None}, search="", limit=10, after=None)
+        seen = await rows.project_pages.get(project.id)
+        page = await rows.project_pages.page({project.org_id: None}, search="", limit=10, after=None)
     assert seen is not None
     assert (seen.usage.cpu_seconds, seen.usage.written_bytes) == (4, 2**40 + 2**41)
     assert [each.usage.cpu_seconds for each in page.rows] == [4]
@@ -219,17 +219,17 @@ async def test_urgent_work_comes_first_and_can_be_asked_for_alone(store: Store) 
     second = replace(running(endpoint.project_id, 1), is_urgent=True)
     async with store.transaction() as rows:
         await rows.operations.add(first)
-        assert await rows.operations.get_next_due(NOON + MINUTE, urgent=True) is None
-        assert await rows.operations.get_next_due_time(urgent=True) is None
+        assert await rows.operations.get_next_due(NOON + MINUTE, lane=Lane.URGENT) is None
+        assert await rows.operations.get_next_due_time(lane=Lane.URGENT) is None
         await rows.operations.add(second)
         later = NOON + 5 * MINUTE
         assert await rows.operations.get_next_due(later) == second
-        assert await rows.operations.get_next_due(later, urgent=True) == second
-        assert await rows.operations.get_next_due(later, urgent=False) == first
-        assert await rows.operations.get_next_due_time(urgent=True) == second.due_at
-        assert await rows.operations.get_next_due_time(urgent=False) == first.due_at
+        assert await rows.operations.get_next_due(later, lane=Lane.URGENT) == second
+        assert await rows.operations.get_next_due(later, lane=Lane.REGULAR) == first
+        assert await rows.operations.get_next_due_time(lane=Lane.URGENT) == second.due_at
+        assert await rows.operations.get_next_due_time(lane=Lane.REGULAR) == first.due_at
         await rows.operations.mark_urgent(first.id)
-        assert await rows.operations.get_next_due(later, urgent=False) is None
+        assert await rows.operations.get_next_due(later, lane=Lane.REGULAR) is None
 
 
 async def test_those_that_were_quiet_for_long(store: Store) -> None:
@@ -287,5 +287,5 @@ async def test_two_may_lead_different_things(store: Store) -> None:
 
 
 def running(project_id: str, minute: int) -> Operation:
-    moment = NOON + minute * MINUTE
-    return make_operation(project_id, status=OperationStatus.RUNNING, due_at=moment, created_at=moment)
+    timestamp = NOON + minute * MINUTE
+    return make_operation(project_id, status=OperationStatus.RUNNING, due_at=timestamp, created_at=timestamp)

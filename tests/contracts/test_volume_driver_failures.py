@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bough.engine.local.isolation.sandbox import current_identity
-from bough.engine.local.tenant_files import TenantFileError
+from bough.engine.local.tenant_file_checks import TenantFileError
 from bough.engine.local.volumes.disk_usage import measure_disk_usage
 from bough.engine.local.volumes.tree_copy import copy_tree
 from contracts.driver_workspace import (
@@ -230,9 +230,9 @@ def test_a_file_that_lies_scattered_goes_in_pieces_when_there_is_time(
         lengths.append(length)
         os.truncate(file, length)
 
-    hurry = threading.Event()
+    stop_pacing = threading.Event()
     if is_hurried:
-        hurry.set()
+        stop_pacing.set()
     with open_driver_folder("reflink") as folder:
         workspace = DriverWorkspace(DRIVERS["reflink"](), folder)
         workspace.fill({"base/5/1": os.urandom(lengths[0])})
@@ -245,7 +245,7 @@ def test_a_file_that_lies_scattered_goes_in_pieces_when_there_is_time(
                 file.write(os.urandom(8192))
             os.fsync(file.fileno())
         monkeypatch.setattr(os, "ftruncate", truncate)
-        workspace.driver.remove(volume, hurry)
+        workspace.driver.remove(volume, stop_pacing)
         assert not volume.exists()
     steps = [before - after for before, after in pairwise(lengths)]
     if is_hurried:

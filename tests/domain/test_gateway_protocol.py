@@ -9,18 +9,8 @@ import pytest
 
 from bough.config import Settings
 from bough.domain import gateway_protocol
-from bough.domain.gateway_protocol import (
-    Access,
-    AccessRequest,
-    ActivityReport,
-    ComputeAddress,
-    EndpointReport,
-    EndSessions,
-    ErrorReply,
-    PoolReport,
-    ReportReply,
-    WakeRequest,
-)
+from bough.domain.gateway_protocol import Access, AccessRequest, ComputeAddress, EndSessions, ErrorReply, WakeRequest
+from bough.domain.gateway_reports import ActivityReport, EndpointReport, PoolReport, ReportReply
 from bough.domain.pooler import PoolSettings
 from bough.errors import ErrorKind, Invalid
 from bough.ids import EndpointId

@@ -66,7 +66,7 @@ def test_a_moment_means_what_the_branch_was_then(minute: float, volume: VolumeId
 
 
 @pytest.mark.parametrize(("lsn", "volume"), [("0/100", FIRST), ("0/4FF", FIRST), ("0/500", SECOND), ("0/900", SECOND)])
-def test_a_position_means_the_newest_stretch_that_has_it(lsn: str, volume: VolumeId) -> None:
+def test_a_position_means_the_newest_lineage_that_has_it(lsn: str, volume: VolumeId) -> None:
     assert resolve(make_history(*RESTORED), Point(lsn=lsn)) == RecoveryTarget(volume_id=volume, point=Point(lsn=lsn))
 
 

@@ -11,7 +11,7 @@ ONE, TWO = EndpointId("ep-one"), EndpointId("ep-two")
 
 
 def project(where: ProjectId = HERE) -> LockScope:
-    return LockScope(level=LockLevel.PROJECT, project_id=where)
+    return LockScope.project(where)
 
 
 def branch(which: BranchId = MAIN, where: ProjectId = HERE) -> LockScope:

@@ -84,9 +84,9 @@ def test_what_nobody_keeps_any_more_leads_nowhere() -> None:
     assert restore_rules.end_last_lineage([], None, at(9)) == []
 
 
-def test_a_stretch_in_which_nothing_was_committed_ends_where_it_began() -> None:
-    (stretch,) = restore_rules.truncate_lineages([make_range(FIRST, 5)], FIRST, "0/200", None)
-    assert stretch.until_at == at(5)
+def test_a_range_in_which_nothing_was_committed_ends_where_it_began() -> None:
+    (branch_lineage,) = restore_rules.truncate_lineages([make_range(FIRST, 5)], FIRST, "0/200", None)
+    assert branch_lineage.until_at == at(5)
 
 
 @pytest.mark.parametrize("point", [HEAD, Point(at=at(3)), Point(lsn="0/200")])

@@ -39,7 +39,7 @@ def test_a_branch_that_was_never_restored_is_wanted_as_far_as_its_window_goes() 
         (50, [(SECOND, 50)]),
     ],
 )
-def test_a_stretch_is_let_go_when_the_window_opens_after_the_next_began(
+def test_a_range_is_dropped_when_the_window_opens_after_the_next_began(
     opens: float, expected: list[tuple[VolumeId, float]]
 ) -> None:
     assert retained(opens, *RESTORED) == expected

@@ -13,16 +13,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "rights.md"
 ORGANIZATION = {
     "see its name and plan": OrgRight.READ,
     "see members and invitations": OrgRight.SEE_MEMBERS,
-    "create projects in it, take projects over into it": OrgRight.CREATE_PROJECTS,
-    "make keys for single projects, and revoke those they made": OrgRight.MAKE_PROJECT_KEYS,
-    "read its audit": OrgRight.AUDIT,
-    "invite, change roles, remove members, make and revoke keys of the organization, rename it, "
+    "create projects in it, and accept projects from other organizations": OrgRight.CREATE_PROJECTS,
+    "create keys for single projects, and revoke the keys they created": OrgRight.CREATE_PROJECT_KEYS,
+    "read its audit log": OrgRight.AUDIT,
+    "invite, change roles, remove members, create and revoke keys of the organization, rename it, "
     "transfer projects out of it": OrgRight.MANAGE,
 }
 PROJECT = {
     "see everything but passwords": Right.READ,
     "see passwords and connection strings": Right.CONNECT,
-    "change it and all that is in it": Right.WRITE,
+    "change it and everything in it": Right.WRITE,
     "share it, give members a role on it": Right.SHARE,
     "delete and recover it": Right.DELETE,
 }
@@ -47,8 +47,8 @@ def test_the_page_says_what_roles_may() -> None:
     assert levels == [rights.ROLE_LEVELS[role].name if rights.ROLE_LEVELS[role] else "no" for role in MemberRole] + [
         "ADMIN"
     ]
-    said = {ORGANIZATION[what]: [cell == "yes" for cell in cells] for what, cells in table.items()}
-    assert said == {
+    documented = {ORGANIZATION[what]: [cell == "yes" for cell in cells] for what, cells in table.items()}
+    assert documented == {
         right: [
             *(role in rights.ORG_RIGHT_ROLES[right] for role in MemberRole),
             right in rights.ORGANIZATION_KEY_RIGHTS,
@@ -60,8 +60,8 @@ def test_the_page_says_what_roles_may() -> None:
 def test_the_page_says_what_levels_allow() -> None:
     table = _table("Levels on a project")
     assert table.pop("may") == [level.name for level in AccessLevel if level]
-    said = {PROJECT[what]: [cell == "yes" for cell in cells] for what, cells in table.items()}
-    assert said == {
+    documented = {PROJECT[what]: [cell == "yes" for cell in cells] for what, cells in table.items()}
+    assert documented == {
         right: [rights.is_allowed(right, level, None) for level in AccessLevel if level] for right in PROJECT.values()
     }
 
@@ -87,8 +87,8 @@ def test_of_permission_and_role_the_higher_counts() -> None:
 
 
 def test_people_are_seen_from_inside_and_projects_leave_by_admins() -> None:
-    assert rights.is_allowed(Right.SEE_PEOPLE, AccessLevel.VIEWER, MemberRole.VIEWER)
-    assert not rights.is_allowed(Right.SEE_PEOPLE, AccessLevel.EDITOR, None)
-    assert rights.is_allowed(Right.SEE_PEOPLE, AccessLevel.ADMIN, MemberRole.COLLABORATOR)
+    assert rights.is_allowed(Right.SEE_MEMBERS, AccessLevel.VIEWER, MemberRole.VIEWER)
+    assert not rights.is_allowed(Right.SEE_MEMBERS, AccessLevel.EDITOR, None)
+    assert rights.is_allowed(Right.SEE_MEMBERS, AccessLevel.ADMIN, MemberRole.COLLABORATOR)
     assert not rights.is_allowed(Right.TRANSFER, AccessLevel.ADMIN, MemberRole.COLLABORATOR)
     assert rights.is_allowed(Right.TRANSFER, AccessLevel.ADMIN, MemberRole.ADMIN)

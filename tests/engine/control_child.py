@@ -51,7 +51,7 @@ class CallArguments:
             project_id=spec.project_id,
             volume_id=spec.volume_id,
             install=install,
-            parent=VolumeId(self.parent) if self.parent else None,
+            source_volume_id=VolumeId(self.parent) if self.parent else None,
             point=Point(lsn=self.lsn),
             settings=spec.settings if self.warm else None,
         )

@@ -27,7 +27,7 @@ VOLUME = VolumeId("vol-0000000000")
 
 
 class PackedHome:
-    """A home with one volume, whose WAL is outside its data folder."""
+    """A home with one volume, whose WAL is outside its data directory."""
 
     def __init__(self, home: Path) -> None:
         self.folders = Folders(Settings(home=home, free_space_floor=0))
@@ -56,10 +56,10 @@ class PackedHome:
         (self.folder.external_wal / "000000010000000000000001").write_bytes(b"wal" * 9_000)
 
     def pack(self) -> None:
-        self.packer._archive(self.folder, self.packer._read_record(self.folder))
+        self.packer._pack(self.folder, self.packer._read_record(self.folder))
 
     def unpack(self) -> None:
-        self.packer._restore(self.folder, self.packer._read_record(self.folder))
+        self.packer._ensure_unpacked(self.folder, self.packer._read_record(self.folder))
 
     def read_contents(self) -> dict[str, Any]:
         """Return the tenant's files without their times."""

@@ -72,7 +72,7 @@ async def create_branch_at(parent: Compute, point: Point) -> tuple[Compute, Orig
 
 
 async def ensure_branch_at(compute: Compute, parent: Compute, point: Point) -> Origin:
-    spec = replace(make_branch_spec(compute.spec), parent=parent.spec.volume_id, point=point)
+    spec = replace(make_branch_spec(compute.spec), source_volume_id=parent.spec.volume_id, point=point)
     return await compute.home.engine.ensure_branch(spec)
 
 

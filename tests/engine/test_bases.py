@@ -61,7 +61,7 @@ async def test_points_are_reached_from_the_bases_before_them(any_home: EngineHom
     assert await read_numbers(compute) == numbers_up_to(third[-1])
     await compute.suspend()
     await compute.delete()
-    folders = any_home.engine._folders
+    folders = any_home.engine._components.folders
     left = [
         path
         for folder in (folders.volumes, folders.wal_archives, folders.spools, folders.pg_wal)
@@ -107,7 +107,7 @@ async def test_a_base_of_one_that_sleeps_is_as_old_as_its_sleep(home: EngineHome
     assert base is not None
     assert base.at <= suspended_at + timedelta(seconds=1)
     child = await home.create_child(compute)
-    record = home.engine._volumes.folder(child.spec.volume_id).read_record()
+    record = home.engine._components.volumes.folder(child.spec.volume_id).read_record()
     assert record is not None
     unopened = await take_base(child)
     assert unopened is not None

@@ -16,8 +16,8 @@ from bough.engine.local.isolation import cgroup_hierarchies, cgroups, processes
 from bough.engine.local.isolation.cgroup_hierarchies import CgroupHierarchy
 from bough.engine.local.isolation.cgroups import OWN_GROUP, Cgroups
 from bough.engine.local.isolation.resource_limits import ResourceLimits
+from support.attacker import Attacker, find_interpreter
 from support.engine_home import EngineHome, temporary_home
-from support.intruder import Intruder, find_interpreter
 from support.requirements import require, require_root
 
 GIB = 1024**3
@@ -224,7 +224,7 @@ def test_who_forks_faster_than_we_look_is_ended_too(groups: Cgroups) -> None:
         hopping.wait()
         groups.remove("one")
     assert groups.list_names() == set()
-    assert "refused" not in groups.summary
+    assert "failed" not in groups.summary
     assert list(processes.list_pids_of_user(310_051)) == []
 
 
@@ -245,7 +245,7 @@ def test_who_has_ended_already_is_no_trouble(groups: Cgroups) -> None:
         gone.wait()
     groups.add_process("one", gone.pid, SMALL)
     groups.remove("one")
-    assert "refused" not in groups.summary
+    assert "failed" not in groups.summary
 
 
 def test_what_the_machine_refuses_is_said_and_no_trouble(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ async def test_what_a_compute_leaves_running_ends_with_it(home: EngineHome) -> N
     require_root()
     require("cgroups", home.engine.capabilities().limits_summary.startswith("cgroup"), "there are no control groups")
     compute = await home.create_compute()
-    await Intruder(compute).run_shell("setsid sh -c 'sleep 300 >/dev/null 2>&1 & sleep 300 >/dev/null 2>&1 & echo'")
+    await Attacker(compute).run_shell("setsid sh -c 'sleep 300 >/dev/null 2>&1 & sleep 300 >/dev/null 2>&1 & echo'")
     uid = compute.data_folder.stat().st_uid
     assert len([pid for pid in processes.list_pids_of_user(uid) if read_name(pid) != "postgres"]) == 2
     await compute.suspend()

@@ -16,7 +16,7 @@ EARLIER = "2026-01-01 [1] FATAL:  something of last week\n"
     [
         (
             f'2026 [1] LOG:  starting\n2026 [1] FATAL:  "{DATA}" has wrong ownership\n2026 [1] HINT:  Look.\n',
-            'The compute could not start: "the data folder" has wrong ownership.',
+            'The compute could not start: "the data directory" has wrong ownership.',
             False,
         ),
         (

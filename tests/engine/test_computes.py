@@ -14,7 +14,7 @@ import pytest
 from bough.engine.local.computes import computes, postmaster, process, session
 from bough.engine.local.computes.compute_log import START_MARKER
 from bough.engine.local.computes.launch_options import LaunchOptions
-from bough.engine.local.computes.postmaster import READY, PidFile
+from bough.engine.local.computes.pid_file import READY, PidFile
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import DatabaseSpec, RoleSpec, build_compute_settings
@@ -223,7 +223,7 @@ async def test_a_pid_file_that_names_a_stranger_is_in_nobodys_way(home: EngineHo
 
 
 async def test_a_forged_pid_file_fools_nobody(home: EngineHome) -> None:
-    """A tenant's code can write to its data folder, which root reads."""
+    """A tenant's code can write to its data directory, which root reads."""
     compute = await home.create_branch()
     path = compute.data_folder / "postmaster.pid"
     forgeries: dict[str, Callable[[], object]] = {

@@ -1,4 +1,4 @@
-"""The footprint of a data folder, whatever a tenant has put into it."""
+"""The footprint of a data directory, whatever a tenant has put into it."""
 
 import os
 from pathlib import Path

@@ -79,9 +79,9 @@ async def test_a_base_is_taken_after_so_much_wal_and_older_ones_go(any_home: Eng
     marks = await insert_numbers(compute, 2)
     kept = await apply_retention(compute)
     assert list_bases(compute) == []  # it depends on the template
-    assert kept.began_at == datetime.fromisoformat(str(read_volume_record(compute).made_at))
+    assert kept.began_at == datetime.fromisoformat(str(read_volume_record(compute).assigned_at))
     assert kept.began_lsn is not None
-    assert kept.trouble is None
+    assert kept.problem is None
 
     for count in (1, 2):
         await write_wal(compute, 60)
@@ -132,8 +132,8 @@ async def test_who_wants_no_history_has_none(home: EngineHome, monkeypatch: pyte
 async def test_a_branch_of_an_earlier_version_gets_a_base_at_once(home: EngineHome) -> None:
     compute = await home.create_compute()
     await insert_numbers(compute, 2)
-    folder = home.engine._volumes.folder(compute.spec.volume_id)
-    folder.write_record(replace(read_volume_record(compute), first_segment=None, made_at=None))
+    folder = home.engine._components.volumes.folder(compute.spec.volume_id)
+    folder.write_record(replace(read_volume_record(compute), first_segment=None, assigned_at=None))
     kept = await apply_retention(compute)
     (base,) = list_bases(compute)
     assert kept.began_at == base.at
@@ -186,36 +186,36 @@ async def test_a_child_that_writes_gets_a_base_of_its_own_in_time(
 ) -> None:
     parent = await home.create_compute()
     await insert_numbers(parent, 1)
-    sleeper, writer = await home.create_child(parent), await home.create_child(parent)
+    idle, writer = await home.create_child(parent), await home.create_child(parent)
     assert await writer.start() is Readiness.READY
     await write_wal(writer, 1)
-    monkeypatch.setattr(home.engine._volumes.driver, "name", "reflink")  # a driver with cheap bases
-    for compute in (sleeper, writer):
+    monkeypatch.setattr(home.engine._components.volumes.driver, "name", "reflink")  # a driver with cheap bases
+    for compute in (idle, writer):
         await apply_retention(compute)
         assert list_bases(compute) == []
     monkeypatch.setattr(maintenance, "_OWN_BASE_AFTER", timedelta(0))
-    await apply_retention(sleeper)
-    assert list_bases(sleeper) == []
+    await apply_retention(idle)
+    assert list_bases(idle) == []
     await apply_retention(writer)
     assert len(list_bases(writer)) == 1
     # A child that wrote nothing within the retention gets a base from when it was created.
-    origin_at = read_volume_record(sleeper).origin.at
+    origin_at = read_volume_record(idle).origin.at
     assert origin_at is not None
-    kept = await apply_retention(sleeper, origin_at)
+    kept = await apply_retention(idle, origin_at)
     assert kept.began_at == origin_at
-    assert [compute.at for compute in list_bases(sleeper)] == [origin_at]
-    assert read_volume_record(sleeper).is_self_contained
+    assert [compute.at for compute in list_bases(idle)] == [origin_at]
+    assert read_volume_record(idle).is_self_contained
 
 
 async def test_no_base_is_taken_where_there_is_no_room(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
     compute = await home.create_compute()
-    folder = home.engine._volumes.folder(compute.spec.volume_id)
+    folder = home.engine._components.volumes.folder(compute.spec.volume_id)
     folder.write_record(replace(read_volume_record(compute), first_segment=None))
     shortage = "The disk has 1 MB of free space: free some space."
     monkeypatch.setattr(free_space, "explain_shortage", lambda *_: shortage)
     kept = await apply_retention(compute)
     assert list_bases(compute) == []
-    assert kept.trouble == f"No base is taken, so restores take longer. {shortage}"
+    assert kept.problem == f"No base is taken, so restores take longer. {shortage}"
     await compute.suspend()
     with pytest.raises(EngineError, match="free space"):
         await home.engine.ensure_history_started(compute.spec.project_id, compute.spec.volume_id)
@@ -284,7 +284,7 @@ async def test_a_volume_is_retired_whenever_control_was_killed_in_the_middle(hom
     write_retired_record(home.engine, volume, read_volume_record(compute))
     await home.restart_control()
     assert "\n".join(HomeConsistency(home.settings).find_inconsistencies()) == ""
-    home.engine._volumes.hide(volume)
+    home.engine._components.volumes.hide(volume)
     await home.restart_control()
     await retire(compute)
     assert "\n".join(HomeConsistency(home.settings).find_inconsistencies()) == ""

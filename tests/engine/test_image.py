@@ -267,7 +267,9 @@ def test_something_in_the_place_of_the_mount_point_stops_the_making(home: Path) 
         image_setup.create_image(storage.plan_image(home), 0, ignore_progress)
     (home / "storage" / "mine").unlink()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", home / "storage"], check=True)
-    with pytest.raises(EngineError, match=f"Another file system is mounted at {home}/storage: run `umount "):
+    with pytest.raises(
+        EngineError, match=f"Another file system is mounted at {home}/storage: run `umount {home}/storage`"
+    ):
         image_setup.create_image(storage.plan_image(home), 0, ignore_progress)
     assert not (home / DRAFT_FILE).exists()
 

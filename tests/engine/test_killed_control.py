@@ -51,7 +51,7 @@ async def test_after_it_lent_a_user_id_to_a_project_that_never_came(home: Engine
     compute = await home.create_branch()
     uids, host = home.settings.home / "uids", home.settings.sockets.parent / "uids"
     ghost = ProjectId.new()
-    allocated = home.engine._sandbox.ensure_identity(ghost).uid
+    allocated = home.engine._components.sandbox.ensure_identity(ghost).uid
     (uids / f".{allocated + 1}.new").symlink_to(ghost)
     claim = host / str(home.settings.project_uids[1])
     claim.symlink_to(uids / claim.name)

@@ -45,9 +45,9 @@ def test_large_files_become_empty_piece_by_piece_and_small_ones_stay(
 
 
 def test_in_a_hurry_all_is_left(table: Path, tmp_path: Path) -> None:
-    hurry = Event()
-    hurry.set()
-    free_blocks(tmp_path / "data", hurry)
+    stop_pacing = Event()
+    stop_pacing.set()
+    free_blocks(tmp_path / "data", stop_pacing)
     assert table.read_bytes() == CONTENT
 
 

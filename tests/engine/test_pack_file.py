@@ -19,7 +19,7 @@ def no_check() -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A tree with everything that a tenant could put into a data folder."""
+    """A tree with everything that a tenant could put into a data directory."""
     data = tmp_path / "data"
     (data / "base" / "5" / "empty").mkdir(parents=True, mode=0o750)
     for number, size in enumerate((0, 1, 511, 512, 8192, 3_000_000)):

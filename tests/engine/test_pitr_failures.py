@@ -113,7 +113,7 @@ async def test_a_base_that_a_wrong_clock_made_look_earlier_is_passed_over(
 ) -> None:
     """A server cannot stop at a commit that was made while its base was copied."""
     compute = await home.create_compute()
-    loop, driver = asyncio.get_running_loop(), home.engine._volumes.driver
+    loop, driver = asyncio.get_running_loop(), home.engine._components.volumes.driver
     clone, marks = driver.clone, await insert_numbers(compute, 1)
 
     def clone_during_writes(source: Path, target: Path, owner: Identity) -> None:
@@ -163,14 +163,14 @@ async def test_nobody_opens_it_before_it_is_whole(home: EngineHome, recovery_gat
     assert record is not None and record.is_pending
     assert await home.engine.read_wal_end(branch.spec.volume_id) is None
     with pytest.raises(EngineError, match="still being") as refused:
-        await home.engine._branch_volumes.create(
-            replace(make_branch_spec(branch.spec), volume_id=VolumeId.new(), parent=branch.spec.volume_id),
-            await home.engine._install_catalog.require_install(branch.spec.install),
+        await home.engine._components.branch_volumes.create(
+            replace(make_branch_spec(branch.spec), volume_id=VolumeId.new(), source_volume_id=branch.spec.volume_id),
+            await home.engine._components.install_catalog.require_install(branch.spec.install),
         )
     assert refused.value.transient
     with pytest.raises(EngineError, match="still being"):
-        await home.engine._computes.ensure_running(
-            branch.spec, await home.engine._install_catalog.require_install(branch.spec.install)
+        await home.engine._components.computes.ensure_running(
+            branch.spec, await home.engine._components.install_catalog.require_install(branch.spec.install)
         )
     assert await compute.start() is Readiness.READY, "the parent is not locked"
     recovery_gate.touch()

@@ -54,7 +54,7 @@ async def test_nothing_is_lost_or_left_when_the_power_is_cut(kind: str, is_long_
     print(f"the seed is {seed}")  # shown when the test fails
     with home_on(kind) as (settings, disk):
         consistency = HomeConsistency(settings)
-        walk = EngineWalk(settings, random.Random(seed), most=6 if is_long_run else 3, disk=disk)
+        walk = EngineWalk(settings, random.Random(seed), max_branches=6 if is_long_run else 3, disk=disk)
         try:
             await walk.run(LONG_STEPS if is_long_run else SHORT_STEPS)
         finally:

@@ -13,7 +13,7 @@ from bough.cli import orphaned_computes
 from bough.domain.catalog_change import CreateDatabase, CreateRole, DisableSubscriptions
 from bough.engine.local.computes import changes, running
 from bough.engine.local.computes import temporary_computes as private_computes
-from bough.engine.local.computes.postmaster import READY
+from bough.engine.local.computes.pid_file import READY
 from bough.engine.local.computes.runs import temporary_name
 from bough.engine.port import EngineError, Origin, Readiness
 from bough.engine.spec import DatabaseSpec, RoleSpec, build_compute_settings
@@ -51,8 +51,8 @@ async def roles(compute: Compute) -> set[str]:
 
 def start_temporary(compute: Compute) -> AbstractAsyncContextManager[Path]:
     engine = compute.home.engine
-    return engine._temporary.start_on(
-        make_branch_spec(compute.spec), engine._install_catalog._installs[compute.spec.install]
+    return engine._components.temporary.start_on(
+        make_branch_spec(compute.spec), engine._components.install_catalog._installs[compute.spec.install]
     )
 
 
@@ -64,7 +64,7 @@ async def left_by_a_crash(compute: Compute) -> int:
     """Start a temporary compute that its creator never stops. Return its pid."""
     engine = compute.home.engine
     spec = private_computes._spec(make_branch_spec(compute.spec), {})
-    await engine._temporary._start(spec, engine._install_catalog._installs[compute.spec.install])
+    await engine._components.temporary._start(spec, engine._components.install_catalog._installs[compute.spec.install])
     return compute.pid
 
 

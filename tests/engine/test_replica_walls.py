@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from bough.config import default_cache
+from support.attacker import Attacker
 from support.engine_home import Compute, EngineHome
-from support.intruder import Intruder
 from support.platform import temporary_folder
 from support.replicas import insert_numbers, start_replica, wait_for_numbers, wait_until_streaming
 from support.requirements import require_root
@@ -67,15 +67,15 @@ async def test_by_the_side_door_a_tenants_code_can_do_nothing_but_ask_for_the_pa
         "volume": primary.volume_folder,
         "conf": replica.volume_folder / "conf",
     }
-    outcomes = await Intruder(primary).try_all(attempts, **names)
+    outcomes = await Attacker(primary).try_all(attempts, **names)
     assert {sentence: outcome for sentence, outcome in outcomes.items() if outcome != "refused"} == {}
     asked = {"stream as the replica": LOGIN + "login(replica_folder, user='bough_replica', replication='true')"}
-    assert set((await Intruder(primary).try_all(asked, replica_folder=replica_folder)).values()) == {"done"}
+    assert set((await Attacker(primary).try_all(asked, replica_folder=replica_folder)).values()) == {"done"}
     attempts = {
         "reach the replica folder of another project": "connect(replica_folder + '/.s.PGSQL.5432')",
         "read a stranger's password": "open(conf + '/replication.pass')",
     }
-    outcomes = await Intruder(stranger).try_all(attempts, **names)
+    outcomes = await Attacker(stranger).try_all(attempts, **names)
     assert set(outcomes.values()) == {"refused"}
 
 

@@ -197,7 +197,7 @@ async def test_the_load_of_a_busy_compute_grows(home: EngineHome) -> None:
 
 async def test_without_control_groups_its_settings_follow(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
     compute = await autoscaling_compute(home)
-    monkeypatch.setattr(home.engine._sizes, "_cgroups", Cgroups("x", (), "this machine has none"))
+    monkeypatch.setattr(home.engine._components.sizes, "_cgroups", Cgroups("x", (), "this machine has none"))
     async with compute.connect() as client:
         await client.execute(BURN)
         reading = await home.engine.read_load(compute.spec.endpoint_id)
@@ -220,10 +220,10 @@ async def test_one_that_does_not_run_is_left_alone(home: EngineHome) -> None:
 async def test_a_run_of_an_earlier_version_is_as_large_as_it_may_be(home: EngineHome) -> None:
     """An earlier version started it without recording a size, and it keeps running without a restart."""
     compute = await autoscaling_compute(home)
-    pid, runs = compute.pid, home.engine._running.runs
+    pid, runs = compute.pid, home.engine._components.runs
     run = runs.get(compute.spec.endpoint_id)
     assert run is not None
-    runs.put(replace(run, cu=None, max_cu=None, settings="of an earlier version"))
+    runs.put(replace(run, cu=None, max_cu=None, settings_digest="of an earlier version"))
     (compute.volume_folder / "conf" / "size.conf").unlink()
     assert await read_size(compute) is None
     assert await compute.start() is Readiness.READY

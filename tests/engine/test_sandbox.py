@@ -18,8 +18,8 @@ from bough.engine.local.isolation import processes, system_users
 from bough.engine.local.isolation.project_uids import ProjectUids
 from bough.engine.port import EngineError
 from bough.ids import EndpointId, ProjectId, VolumeId
+from support.attacker import find_interpreter
 from support.engine_home import EngineHome, make_branch_spec, temporary_home
-from support.intruder import find_interpreter
 from support.requirements import require_root
 
 RANGE = (310_000, 310_004)  # no other home on this machine uses this range

@@ -108,7 +108,8 @@ async def create_child(home: EngineHome, parent: Compute) -> tuple[Compute, Orig
     spec = replace(parent.spec, endpoint_id=EndpointId.new(), volume_id=VolumeId.new())
     child = Compute(home, spec)
     home.computes.append(child)
-    return child, await home.engine.ensure_branch(replace(make_branch_spec(spec), parent=parent.spec.volume_id))
+    branch_spec = replace(make_branch_spec(spec), source_volume_id=parent.spec.volume_id)
+    return child, await home.engine.ensure_branch(branch_spec)
 
 
 async def unsubscribe(child: Compute) -> None:

@@ -163,9 +163,9 @@ async def test_a_server_that_only_follows_writes_none(home: EngineHome) -> None:
     compute = await home.create_compute()
     await compute.start(is_read_only=True)
     async with session.open_session(await wait_for_sockets(compute)) as compute_session:
-        position = await compute_session.read_position()
-    assert position.wal is None
-    assert position.started_at <= clock.now()
+        status = await compute_session.read_server_status()
+    assert status.wal is None
+    assert status.started_at <= clock.now()
 
 
 async def test_without_the_right_to_trace_there_is_a_figure_all_the_same(home: EngineHome) -> None:

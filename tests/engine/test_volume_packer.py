@@ -94,7 +94,7 @@ async def test_a_broken_pack_is_an_error_that_says_what_to_do_and_it_stays(home:
 
 async def test_without_room_it_stays_as_it_is(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
     compute = await create_suspended_compute(home)
-    monkeypatch.setattr(home.engine._packer, "_floor", 1 << 60)
+    monkeypatch.setattr(home.engine._components.packer, "_floor", 1 << 60)
     await pack(home, compute)
     assert (compute.volume_folder / "data.pack").exists(), "the pack is too small for a space check"
     with pytest.raises(EngineError, match="free_space_floor"):
@@ -109,8 +109,8 @@ async def test_a_user_id_is_not_lent_to_another_project_while_its_data_is_in_a_p
     compute = await create_suspended_compute(home)
     owner = compute.data_folder.stat()
     await pack(home, compute)
-    await home.engine._project_users.release_if_unused(compute.spec.project_id)
-    await home.engine._project_users.release_all_unused()
+    await home.engine._components.project_users.release_if_unused(compute.spec.project_id)
+    await home.engine._components.project_users.release_all_unused()
     other = await home.create_branch()
     if os.geteuid() == 0:
         assert other.data_folder.stat().st_uid != owner.st_uid
@@ -140,7 +140,7 @@ async def test_a_branch_that_nobody_has_opened_yet_can_be_put_away(home: EngineH
     await pack(home, child)
     with pytest.raises(EngineError, match="archived"):
         await home.engine.ensure_branch(
-            replace(make_branch_spec(child.spec), volume_id=VolumeId.new(), parent=child.spec.volume_id)
+            replace(make_branch_spec(child.spec), volume_id=VolumeId.new(), source_volume_id=child.spec.volume_id)
         )
     await unpack(home, child)
     assert await child.start() is Readiness.READY

@@ -58,9 +58,9 @@ async def test_a_removal_that_nobody_waits_for_any_longer_hurries(
 ) -> None:
     started, is_hurried = threading.Event(), list[bool]()
 
-    def free_slowly(_: Path, hurry: threading.Event) -> None:
+    def free_slowly(_: Path, stop_pacing: threading.Event) -> None:
         started.set()
-        is_hurried.append(hurry.wait(60))
+        is_hurried.append(stop_pacing.wait(60))
 
     monkeypatch.setattr(reflink, "free_blocks", free_slowly)
     (tmp_path / "vol-old" / "data").mkdir(parents=True)

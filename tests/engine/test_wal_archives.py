@@ -91,14 +91,14 @@ async def test_a_compute_serves_while_nothing_can_be_archived_and_that_is_told(h
     await wait_until_equal(lambda: read_last_failure(compute), segment)
     status = await home.engine.apply_retention(compute.spec.volume_id, a_week_ago())
     assert status.waiting_bytes == wal.SEGMENT_BYTES
-    assert status.trouble is not None
-    assert f"waits to be archived in {archive(compute)}, the oldest for 5 min" in status.trouble
-    assert segment in status.trouble
+    assert status.problem is not None
+    assert f"waits to be archived in {archive(compute)}, the oldest for 5 min" in status.problem
+    assert segment in status.problem
     archive(compute).unlink()
-    assert (await home.engine.apply_retention(compute.spec.volume_id, a_week_ago())).trouble is not None
+    assert (await home.engine.apply_retention(compute.spec.volume_id, a_week_ago())).problem is not None
     await wait_until_archived(compute, await switch_segment(compute))
     await wait_until_archived(compute, segment)
-    assert (await home.engine.apply_retention(compute.spec.volume_id, a_week_ago())).trouble is None
+    assert (await home.engine.apply_retention(compute.spec.volume_id, a_week_ago())).problem is None
 
 
 async def read_last_failure(compute: Compute) -> str | None:
@@ -116,9 +116,9 @@ async def test_a_spare_has_no_archive_and_the_branch_that_takes_it_does() -> Non
         compute = await first.create_project()
         assert archive(compute).is_dir()
         assert (compute.volume_folder / "archive").resolve() == archive(compute)
-        record = first.engine._volumes.folder(compute.spec.volume_id).read_record()
+        record = first.engine._components.volumes.folder(compute.spec.volume_id).read_record()
         assert record is not None
-        assert None not in (record.spare_name, record.first_segment, record.made_at)
+        assert None not in (record.spare_name, record.first_segment, record.assigned_at)
         (compute.volume_folder / "archive").unlink()
         archive(compute).rmdir()
         (settings.home / "wal" / VolumeId.new()).mkdir()  # of a branch that was never created
@@ -137,7 +137,7 @@ async def test_a_spare_that_is_stopped_waits_for_no_archive() -> None:
         async with WarmHome.open(settings) as home:
             (spare,) = await home.wait_for_spares(1)
             await home.engine.ensure_suspended(spare)
-            log = home.engine._folders.log_file(spare).read_text()
+            log = home.engine._components.folders.log_file(spare).read_text()
             assert "immediate shutdown" in log
             assert "archive command failed" not in log
 
@@ -210,7 +210,7 @@ async def test_a_start_takes_away_archives_of_nobody(home: EngineHome, *, is_ret
     if is_retired:
         await home.engine.retire_volume(compute.spec.project_id, compute.spec.volume_id)
     else:
-        await home.engine._volumes.ensure_data_absent(compute.spec.volume_id, compute.spec.project_id)
+        await home.engine._components.volumes.ensure_data_absent(compute.spec.volume_id, compute.spec.project_id)
     await home.restart_control()
     assert archive(compute).exists() == is_retired
     assert "\n".join(HomeConsistency(home.settings).find_inconsistencies()) == ""

@@ -28,7 +28,7 @@ async def test_nothing_is_lost_or_left_whatever_is_killed(settings: Settings, is
     seed = random.randrange(10**9) if is_long_run else EVERYDAY_SEED
     print(f"the seed is {seed}")  # shown when the test fails
     machine = HomeConsistency(settings)
-    walk = EngineWalk(settings, random.Random(seed), most=8 if is_long_run else 3)
+    walk = EngineWalk(settings, random.Random(seed), max_branches=8 if is_long_run else 3)
     try:
         await walk.run(LONG if is_long_run else SHORT)
     finally:

@@ -11,7 +11,7 @@ import pytest
 
 from bough.config import Settings
 from bough.engine.local.computes import spare_assignment
-from bough.engine.local.computes.postmaster import reap
+from bough.engine.local.computes.postmaster_process import reap
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.port import EngineError, Readiness

@@ -38,7 +38,7 @@ class WarmHome(EngineHome):
 
     async def wait_for_spares(self, count: int) -> set[EndpointId]:
         """Return the spares that can be assigned, once there are `count`. A running spare may not be ready yet."""
-        pool = self.engine._warm
+        pool = self.engine._components.warm
         while len(pool._ready) < count:  # noqa: ASYNC110  the pool has a list, not an event
             await asyncio.sleep(0.02)
         return {EndpointId(name) for name in pool._ready}

@@ -79,7 +79,7 @@ async def test_what_one_worker_does_not_remember_another_may(control_plane: Fake
         all_peers = [WorkerPeers(folder) for _ in range(3)]
         workers = [ControlCache(control_plane, each) for each in all_peers]
         for each, worker in zip(all_peers, workers, strict=True):
-            await each.listen({"recall": worker.handle_recall})
+            await each.listen({"recall": worker.handle_cached_access_request})
         control_plane.access_reply = replace(
             make_access("one", valid_until=clock.now()), allowed_networks=("10.0.0.0/8",)
         )

@@ -74,11 +74,11 @@ async def test_stopping_tells_everybody(gateway: InProcessGateway) -> None:
     wire.send_startup()
     await wire.authenticate()
     await wire.read_until(b"Z")
-    newcomer = await gateway.open_wire_client()
+    silent_client = await gateway.open_wire_client()
     gateway.servers[0].stop_accepting()
     await gateway.servers[0].stop(0.2)
     assert (await wire.read_error()).sqlstate == "57P01"
-    assert await newcomer.reader.read() == b""
+    assert await silent_client.reader.read() == b""
 
 
 @pytest.mark.parametrize("workers", [2, 3])

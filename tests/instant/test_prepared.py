@@ -9,11 +9,11 @@ import pytest
 import pytest_asyncio
 
 from bough import clock
-from bough.control.instant.prepared import DEMAND_WINDOW, PreparedDatabasePool
 from bough.domain.endpoint import EndpointState
 from bough.domain.project import SUSPEND_DEFAULT
 from bough.ids import EndpointId, ProjectId
 from bough.store.prepared_databases import PreparedDatabase
+from bough.tasks.prepare_instant_databases import DEMAND_WINDOW, PrepareInstantDatabases
 from instant.instant_app import InstantApp
 from support.platform import Platform
 
@@ -23,7 +23,7 @@ class Keeper:
 
     def __init__(self, platform: Platform) -> None:
         self.app = InstantApp(platform, instant_pool=1)
-        self.databases = PreparedDatabasePool(self.app.services)
+        self.databases = PrepareInstantDatabases(self.app.services)
 
     async def waiting(self) -> list[PreparedDatabase]:
         async with self.app.platform.store.read() as rows:
@@ -31,16 +31,16 @@ class Keeper:
 
     async def prepares(self) -> PreparedDatabase:
         """Waits for a running one."""
-        await self.databases.reconcile()
+        await self.databases.run()
         await self.app.platform.run_operations()
         [prepared] = await self.waiting()
         assert prepared.state is EndpointState.ACTIVE
         return prepared
 
     async def tidies(self) -> None:
-        nothing = PreparedDatabasePool(InstantApp(self.app.platform, instant_pool=0).services)
+        nothing = PrepareInstantDatabases(InstantApp(self.app.platform, instant_pool=0).services)
         while await self.waiting():
-            await nothing.reconcile()
+            await nothing.run()
             await self.app.platform.run_operations()
 
 
@@ -104,7 +104,7 @@ async def test_an_hour_after_the_last_call_none_is_kept(
     with monkeypatch.context() as later:
         moment = clock.now() + DEMAND_WINDOW + timedelta(minutes=1)
         later.setattr(clock, "now", lambda: moment)
-        await prepared_databases.databases.reconcile()
+        await prepared_databases.databases.run()
     assert await prepared_databases.waiting() == []
     assert not await _is_living(prepared_databases.app, prepared.project_id)
 
@@ -116,7 +116,7 @@ async def test_one_that_fell_asleep_is_replaced(prepared_databases: Keeper) -> N
         endpoint = await rows.endpoints.get(EndpointId(prepared.endpoint_id))
         assert endpoint is not None
         await rows.endpoints.save(replace(endpoint, state=EndpointState.IDLE))
-    await prepared_databases.databases.reconcile()
+    await prepared_databases.databases.run()
     assert await prepared_databases.waiting() == []
     prepared_databases.databases._pause_until = 0.0
     assert (await prepared_databases.prepares()).project_id != prepared.project_id
@@ -127,7 +127,7 @@ async def test_on_a_full_machine_none_is_prepared(prepared_databases: Keeper) ->
     full = InstantApp(
         prepared_databases.app.platform, capabilities={"creation_blocked_reason": "Full."}, instant_pool=1
     )
-    await PreparedDatabasePool(full.services).reconcile()
+    await PrepareInstantDatabases(full.services).run()
     assert await prepared_databases.waiting() == []
 
 

@@ -1,6 +1,7 @@
-"""Programs that drive real clients, each in a process of its own.
+"""Runs programs that use real clients, each in its own process.
 
-`clients/` has those for the direct host, and the verbs of each client; `pooled/` has those for the pooled one.
+`clients/` has the programs for the direct host and the actions of each client; `pooled/` has the programs for the
+pooled host.
 """
 
 import json
@@ -27,7 +28,7 @@ EXPECTED_AT_BOTH_HOSTS: dict[str, Any] = {
     "recovered": 7,
 }
 _HERE = Path(__file__).parent
-_JDBC = Path("/usr/share/java/postgresql.jar")  # Debian's package has it there
+_JDBC = Path("/usr/share/java/postgresql.jar")  # of the Debian package
 
 
 def python_command(module: str) -> Command:
@@ -39,29 +40,28 @@ def node_command(file: str, node_modules: Path) -> Command:
 
 
 def compile_jdbc_program(file: str, uri: str, folder: Path) -> Command:
-    """Compiled into the folder, and with a file of hosts for the one in the URI."""
-    is_here = _JDBC.exists() and shutil.which("javac") is not None
-    requirements.require("java", is_here, "this test needs a JDK and pgjdbc")
-    _output("javac", "-cp", _JDBC, "-sourcepath", _HERE / "clients", "-d", folder, _HERE / file)
+    """Compiles the program into the folder, and writes a hosts file that resolves the host of the URI."""
+    is_available = _JDBC.exists() and shutil.which("javac") is not None
+    requirements.require("java", is_available, "this test needs a JDK and pgjdbc")
+    _run("javac", "-cp", _JDBC, "-sourcepath", _HERE / "clients", "-d", folder, _HERE / file)
     hosts = folder / "hosts"
     hosts.write_text(f"{ADDRESS} {urlsplit(uri).hostname}\n")
     return "java", f"-Djdk.net.hosts.file={hosts}", "-cp", f"{_JDBC}:{folder}", Path(file).stem
 
 
 def run_client(*command: str | Path, **variables: str) -> dict[str, Any]:
-    """What the program saw: the last line that it says, in JSON."""
-    seen: dict[str, Any] = json.loads(_output(*command, **variables).splitlines()[-1])
-    return seen
+    """Returns the last line of the output, parsed as JSON."""
+    results: dict[str, Any] = json.loads(_run(*command, **variables).splitlines()[-1])
+    return results
 
 
 def install_packages(folder: Path) -> Path:
-    """What Node needs."""
     return requirements.install_npm_packages(folder, "postgres-clients")
 
 
-def _output(*command: str | Path, **variables: str) -> str:
-    """From the folder of all tests, where Python finds the modules of ours that a program imports."""
-    done = subprocess.run(
+def _run(*command: str | Path, **variables: str) -> str:
+    """Runs in the folder `tests`, where Python finds the modules that a program imports."""
+    completed = subprocess.run(
         command,
         cwd=_HERE.parent,
         env={**os.environ, **variables},
@@ -70,5 +70,5 @@ def _output(*command: str | Path, **variables: str) -> str:
         timeout=240,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    assert completed.returncode == 0, completed.stderr[-3000:]
+    return completed.stdout

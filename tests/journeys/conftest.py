@@ -1,3 +1,5 @@
+"""Platforms and projects that the journeys share."""
+
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -20,7 +22,7 @@ def bough() -> Iterator[Program]:
 
 @pytest.fixture(scope="session")
 def reusable_program() -> Iterator[Program]:
-    """What `own` lends to one test after the other."""
+    """The program behind `own_platform`, which one test after the other uses."""
     with temporary_folder(0o755) as folder:
         program = Program(folder / "home", NO_RATE_LIMIT)
         yield program
@@ -29,7 +31,7 @@ def reusable_program() -> Iterator[Program]:
 
 @pytest.fixture
 def own_platform(reusable_program: Program) -> RunningPlatform:
-    """A platform for a test that kills, restarts or counts what is the platform's; whole when the test begins."""
+    """A platform, with all its processes, for tests that kill or restart processes or count resources."""
     if reusable_program.status()["state"] == "stopped":
         reusable_program.up()
     wait_until(
@@ -43,16 +45,16 @@ def own_platform(reusable_program: Program) -> RunningPlatform:
 
 @pytest.fixture
 async def project_on_own_platform(own_platform: RunningPlatform) -> AsyncIterator[ServedProject]:
-    """A project behind the gateway of that."""
-    async with create_project(own_platform) as made:
-        yield made
+    """A new project on `own_platform`."""
+    async with create_project(own_platform) as project:
+        yield project
         if own_platform.bough.is_running():
-            made.delete()
+            project.delete()
 
 
 @pytest.fixture(scope="session")
 def running_platform() -> Iterator[RunningPlatform]:
-    """A platform for all who leave it as it was; its computes come and go with their tests."""
+    """A platform for tests that leave it unchanged. Each test deletes its own computes."""
     with temporary_folder(0o755) as folder:
         program = Program(folder / "home", NO_RATE_LIMIT)
         yield RunningPlatform(program, program.up())
@@ -61,20 +63,21 @@ def running_platform() -> Iterator[RunningPlatform]:
 
 @pytest.fixture
 async def served_project(running_platform: RunningPlatform) -> AsyncIterator[ServedProject]:
-    """A project of its own behind the gateway of that."""
-    async with create_project(running_platform) as made:
-        yield made
-        made.delete()
+    """A new project on `running_platform`."""
+    async with create_project(running_platform) as project:
+        yield project
+        project.delete()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def module_project(running_platform: RunningPlatform) -> AsyncIterator[ServedProject]:
-    """The same, for a whole file of tests that leave it as it was."""
-    async with create_project(running_platform) as made:
-        yield made
-        made.delete()
+    """A project on `running_platform` for all tests of a file, which leave it unchanged."""
+    async with create_project(running_platform) as project:
+        yield project
+        project.delete()
 
 
 @pytest.fixture(scope="session")
 def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the npm packages that the client programs import."""
     return install_packages(tmp_path_factory.mktemp("npm"))

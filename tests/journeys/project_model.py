@@ -1,7 +1,7 @@
-"""A project as a small model, and the real one beside it behind a running platform.
+"""A model of a project, and the real project on a running platform.
 
-Every call is made on both: the model says what the answer must be, and at the end the two are compared: rows of
-the API, states, and what Postgres itself says through the gateway.
+Each action changes both. The model determines the expected response. At the end `compare` checks the API and
+Postgres against the model.
 """
 
 import os
@@ -27,7 +27,7 @@ _DATABASES = """
 
 @dataclass(eq=False)
 class BranchModel:
-    """What must be true of a branch."""
+    """The expected state of a branch."""
 
     id: str
     name: str
@@ -53,45 +53,45 @@ class ProjectModel:
     project: Json
     port: int
     branches: list[BranchModel] = field(default_factory=list)
-    kills_control: bool = False  # control dies as soon as it has answered
+    kills_control: bool = False  # after the next response to a change
 
     @classmethod
     def create(cls, bough: Program, api: httpx2.Client, port: int) -> "ProjectModel":
-        made = api.post("/projects", json={"project": {"name": "daily"}}).raise_for_status().json()
-        one = cls(bough, api, made["project"], port)
+        created = api.post("/projects", json={"project": {"name": "daily"}}).raise_for_status().json()
+        model = cls(bough, api, created["project"], port)
         root = BranchModel(
-            id=made["branch"]["id"],
+            id=created["branch"]["id"],
             name="main",
             parent=None,
-            passwords={OWNER: made["roles"][0]["password"]},
+            passwords={OWNER: created["roles"][0]["password"]},
             databases={DATABASE: OWNER},
             rows=set(),
             is_default=True,
-            endpoint=made["endpoints"][0]["id"],
+            endpoint=created["endpoints"][0]["id"],
         )
-        one.branches.append(root)
-        one.wait_for_operations(made["operations"])
-        one.execute(root, "create table if not exists t (n int primary key)")
-        return one
+        model.branches.append(root)
+        model.wait_for_operations(created["operations"])
+        model.execute(root, "create table if not exists t (n int primary key)")
+        return model
 
     def request(self, method: str, path: str, body: Json | None = None, *, expected: int = 200) -> Json:
-        """The answer, which must be this one, when its work is over; control may die meanwhile."""
-        answer = self.api.request(method, f"/projects/{self.project['id']}{path}", json=body)
-        assert answer.status_code == expected, f"{method} {path} {body}: {answer.status_code} {answer.text}"
-        shown: Json = answer.json() if answer.content else {}
+        """Sends a request, checks the status and waits for the operations. May kill control after the response."""
+        response = self.api.request(method, f"/projects/{self.project['id']}{path}", json=body)
+        assert response.status_code == expected, f"{method} {path} {body}: {response.status_code} {response.text}"
+        result: Json = response.json() if response.content else {}
         if self.kills_control and method != "GET":
             self._kill_control()
-        self.wait_for_operations(shown.get("operations", []))
-        return shown
+        self.wait_for_operations(result.get("operations", []))
+        return result
 
     def wait_for_operations(self, operations: list[Json]) -> None:
         for operation in operations:
-            shown = wait_until(partial(self._get_ended_operation, operation["id"]), TIMEOUT)
-            assert shown["status"] in ("finished", "skipped"), shown
+            ended = wait_until(partial(self._get_ended_operation, operation["id"]), TIMEOUT)
+            assert ended["status"] in ("finished", "skipped"), ended
 
     def _get_ended_operation(self, operation_id: str) -> Json | None:
-        shown: Json = self.api.get(f"/projects/{self.project['id']}/operations/{operation_id}").json()["operation"]
-        return None if shown["status"] in ("scheduling", "running", "cancelling") else shown
+        operation: Json = self.api.get(f"/projects/{self.project['id']}/operations/{operation_id}").json()["operation"]
+        return None if operation["status"] in ("scheduling", "running", "cancelling") else operation
 
     def _kill_control(self) -> None:
         pid = self.bough.status()["control_pid"]
@@ -102,7 +102,7 @@ class ProjectModel:
     def execute(
         self, branch: BranchModel, statement: str, role: str = OWNER, database: str = DATABASE
     ) -> list[tuple[Any, ...]]:
-        """Through the gateway, which wakes what sleeps."""
+        """Runs a statement through the gateway, which wakes the compute if needed."""
         region = self.project["region_id"].split("-", 1)
         with psycopg.connect(
             host=f"{branch.endpoint}.{region[1]}.{region[0]}.localhost",
@@ -126,30 +126,32 @@ class ProjectModel:
         return any(each.parent is branch for each in self.existing_branches)
 
     def compare(self) -> None:
-        """What the API lists and what Postgres has are what the model says."""
+        """Checks that the API and Postgres agree with the model."""
         listed = self.request("GET", "/branches?include_deleted=true")["branches"]
         assert {each["id"] for each in listed} == {branch.id for branch in self.branches}
-        shown = {each["id"]: each for each in self.request("GET", "/branches")["branches"]}
-        assert shown.keys() == {branch.id for branch in self.existing_branches}
+        existing = {each["id"]: each for each in self.request("GET", "/branches")["branches"]}
+        assert existing.keys() == {branch.id for branch in self.existing_branches}
         endpoints = {each["id"]: each for each in self.request("GET", "/endpoints")["endpoints"]}
         assert endpoints.keys() == {branch.endpoint for branch in self.existing_branches if branch.endpoint}
         for branch in self.existing_branches:
-            self._compare_branch(branch, shown[branch.id], endpoints)
+            self._compare_branch(branch, existing[branch.id], endpoints)
 
-    def _compare_branch(self, branch: BranchModel, shown: Json, endpoints: dict[str, Json]) -> None:
-        assert (shown["name"], shown["protected"], shown["default"], shown["current_state"]) == (
+    def _compare_branch(self, branch: BranchModel, actual: Json, endpoints: dict[str, Json]) -> None:
+        assert (actual["name"], actual["protected"], actual["default"], actual["current_state"]) == (
             branch.name,
             branch.is_protected,
             branch.is_default,
             "ready",
         )
-        assert shown.get("parent_id") == (branch.parent.id if branch.parent else None)
-        place = f"/branches/{branch.id}"
-        assert {each["name"] for each in self.request("GET", f"{place}/roles")["roles"]} == branch.passwords.keys()
-        databases = self.request("GET", f"{place}/databases")["databases"]
+        assert actual.get("parent_id") == (branch.parent.id if branch.parent else None)
+        branch_path = f"/branches/{branch.id}"
+        assert {
+            each["name"] for each in self.request("GET", f"{branch_path}/roles")["roles"]
+        } == branch.passwords.keys()
+        databases = self.request("GET", f"{branch_path}/databases")["databases"]
         assert {each["name"]: each["owner_name"] for each in databases} == branch.databases
         for role, password in branch.passwords.items():
-            revealed = self.request("GET", f"{place}/roles/{quote(role, safe='')}/reveal_password")
+            revealed = self.request("GET", f"{branch_path}/roles/{quote(role, safe='')}/reveal_password")
             assert revealed == {"password": password}
         if branch.endpoint:
             assert endpoints[branch.endpoint]["disabled"] == branch.is_disabled

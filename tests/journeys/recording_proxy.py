@@ -1,4 +1,4 @@
-"""Someone at the door of a platform, who passes on what is asked and writes it down."""
+"""An HTTP proxy that forwards requests to a platform and records the bodies that are posted."""
 
 import json
 import threading
@@ -11,32 +11,32 @@ from urllib.request import Request, urlopen
 
 
 class RecordingProxy:
-    def __init__(self, behind: str, port: int) -> None:
-        self.target_url = behind
+    def __init__(self, target_url: str, port: int) -> None:
+        self.target_url = target_url
         self.url = f"http://127.0.0.1:{port}"
-        self.bodies: list[dict[str, Any]] = []  # of what was posted
+        self.bodies: list[dict[str, Any]] = []  # of POST requests
 
 
 @contextmanager
-def run_proxy(behind: str) -> Iterator[RecordingProxy]:
+def run_proxy(target_url: str) -> Iterator[RecordingProxy]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._pass(None)
+            self._forward(None)
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            made.bodies.append(json.loads(body))
-            self._pass(body)
+            proxy.bodies.append(json.loads(body))
+            self._forward(body)
 
-        def _pass(self, body: bytes | None) -> None:
-            request = Request(behind + self.path, body, {"Content-Type": "application/json"})
+        def _forward(self, body: bytes | None) -> None:
+            request = Request(target_url + self.path, body, {"Content-Type": "application/json"})
             try:
-                answer = urlopen(request)
+                response = urlopen(request)
             except HTTPError as error:
-                answer = error
-            with answer:
-                content = answer.read()
-                self.send_response(answer.status)
+                response = error
+            with response:
+                content = response.read()
+                self.send_response(response.status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
@@ -45,11 +45,11 @@ def run_proxy(behind: str) -> Iterator[RecordingProxy]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        made = RecordingProxy(behind, server.server_port)
+        proxy = RecordingProxy(target_url, server.server_port)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield made
+            yield proxy
         finally:
             server.shutdown()
             thread.join()

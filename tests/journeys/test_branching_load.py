@@ -1,4 +1,4 @@
-"""Branches made while clients write: each has all that was committed before it was asked for, and nobody fails."""
+"""Branches are created while clients write. Each has all rows committed before the request, and no client fails."""
 
 import asyncio
 import itertools
@@ -21,31 +21,31 @@ WRITERS = 4
 
 
 class Writer:
-    """A client that writes numbers one by one, and knows which of them are committed."""
+    """A client that inserts consecutive numbers and records the last committed one."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.committed = 0
 
-    async def write(self, platform: Platform, made: dict[str, Any]) -> None:
-        async with platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as client:
+    async def write(self, platform: Platform, created: dict[str, Any]) -> None:
+        async with platform.connect(created["endpoints"][0]["id"], "neondb_owner", "neondb") as client:
             for n in itertools.count(1):
                 await client.execute("insert into written values ($1, $2)", self.number, n)
                 self.committed = n
 
 
-async def _pgbench(address: str) -> asyncio.subprocess.Process:
-    """Until it is ended; it gives up at the first error."""
-    load = ["--no-vacuum", "--client", "2", "--jobs", "1", "--time", "3600", "--failures-detailed"]
-    where = ["--host", address, "--username", "neondb_owner", "neondb"]
+async def _start_pgbench(address: str) -> asyncio.subprocess.Process:
+    """Starts pgbench, which runs until it is terminated or gets an error."""
+    options = ["--no-vacuum", "--client", "2", "--jobs", "1", "--time", "3600", "--failures-detailed"]
+    target = ["--host", address, "--username", "neondb_owner", "neondb"]
     return await asyncio.create_subprocess_exec(
-        pgbench.find_pgbench(), *load, *where, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        pgbench.find_pgbench(), *options, *target, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
     )
 
 
 @contextmanager
-def _folder(driver: str) -> Iterator[Path]:
-    """Where a home can be whose volumes are cloned by that driver."""
+def _create_storage_folder(driver: str) -> Iterator[Path]:
+    """Creates a folder for a home whose volumes use the storage driver."""
     if driver == "plain":
         with temporary_folder() as folder:
             yield folder
@@ -61,38 +61,38 @@ def _folder(driver: str) -> Iterator[Path]:
 )
 async def test_branches_of_a_parent_under_load(driver: str, is_long_run: bool) -> None:
     count = 50 if is_long_run else 1
-    with _folder(driver) as folder:
+    with _create_storage_folder(driver) as folder:
         async with open_platform_in(folder, storage=driver, recoverable_branch_seconds=0) as platform:
             assert platform.engine.capabilities().storage_driver == driver
-            made = await platform.create_ready_project()
-            await platform.query(made, "create table written (writer int, n int, primary key (writer, n))")
-            address = await platform.engine.find_address(EndpointId(made["endpoints"][0]["id"]))
+            created = await platform.create_ready_project()
+            await platform.query(created, "create table written (writer int, n int, primary key (writer, n))")
+            address = await platform.engine.find_address(EndpointId(created["endpoints"][0]["id"]))
             assert address is not None
-            pgbench.initialize(pgbench.Target(Path(address.host), "neondb_owner", "neondb"), scale=2)
-            load = await _pgbench(address.host)
+            pgbench.initialize(pgbench.ServerTarget(Path(address.host), "neondb_owner", "neondb"), scale=2)
+            pgbench_process = await _start_pgbench(address.host)
             writers = [Writer(number) for number in range(WRITERS)]
-            work = [asyncio.create_task(writer.write(platform, made)) for writer in writers]
+            tasks = [asyncio.create_task(writer.write(platform, created)) for writer in writers]
             try:
                 async with platform.background_runner():
                     for _ in range(count):
-                        await _check_branch(platform, made, writers)
-                        await _forget_history(platform, made)
-                        assert load.returncode is None, await load.communicate()
-                        assert not any(task.done() for task in work), "a writer failed"
+                        await _check_branch(platform, created, writers)
+                        await _remove_history(platform, created)
+                        assert pgbench_process.returncode is None, await pgbench_process.communicate()
+                        assert not any(task.done() for task in tasks), "a writer failed"
             finally:
-                for task in work:
+                for task in tasks:
                     task.cancel()
-                await asyncio.gather(*work, return_exceptions=True)
+                await asyncio.gather(*tasks, return_exceptions=True)
                 with suppress(ProcessLookupError):
-                    load.terminate()
-                _, said = await load.communicate()
-            assert b"error" not in said.lower(), said
+                    pgbench_process.terminate()
+                _, stderr = await pgbench_process.communicate()
+            assert b"error" not in stderr.lower(), stderr
             assert await find_corruption(address) == []
 
 
-async def _check_branch(platform: Platform, made: dict[str, Any], writers: list[Writer]) -> None:
+async def _check_branch(platform: Platform, created: dict[str, Any], writers: list[Writer]) -> None:
     before = {writer.number: writer.committed for writer in writers}
-    branch = await begin_branch(platform, made)
+    branch = await begin_branch(platform, created)
     endpoint = EndpointId(branch["endpoints"][0]["id"])
     await platform.inner.gateway_api.wakes.wake(endpoint)
     address = await platform.engine.find_address(endpoint)
@@ -103,17 +103,19 @@ async def _check_branch(platform: Platform, made: dict[str, Any], writers: list[
     for number, committed in before.items():
         highest, rows = found.get(number, (0, 0))
         assert highest >= committed, f"writer {number} had committed {committed}, the branch has {highest}"
-        assert rows == highest, f"of {highest} numbers of writer {number} the branch has {rows}"
+        assert rows == highest, f"the branch has {rows} of {highest} numbers of writer {number}"
     assert await find_corruption(address) == []
     await query(platform, branch, "insert into written values (99, 1)")
-    answer = await platform.client.delete(f"/api/v2/projects/{made['project']['id']}/branches/{branch['branch']['id']}")
-    assert answer.status_code == 200, answer.text
+    response = await platform.client.delete(
+        f"/api/v2/projects/{created['project']['id']}/branches/{branch['branch']['id']}"
+    )
+    assert response.status_code == 200, response.text
 
 
-async def _forget_history(platform: Platform, made: dict[str, Any]) -> None:
-    """The home is in memory, where archived WAL counts as the compute's own until it is killed for it."""
+async def _remove_history(platform: Platform, created: dict[str, Any]) -> None:
+    """Removes archived WAL. The home is in memory, where this WAL counts towards the memory limit of the compute."""
     async with platform.store.read() as rows:
-        branch = await rows.branches.get(made["project"]["id"], made["branch"]["id"])
+        branch = await rows.branches.get(created["project"]["id"], created["branch"]["id"])
     assert branch is not None
     await platform.engine.apply_retention(branch.volume_id, clock.now())
 

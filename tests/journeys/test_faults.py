@@ -1,4 +1,4 @@
-"""Faults as a user of the whole platform sees them: true states, a sentence, the rest goes on, and recovery."""
+"""Faults on the whole platform: states stay true, errors are explained, other projects go on, and repair works."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bough.domain.operation import Operation, OperationStatus
-from bough.engine.local.computes.postmaster import PidFile
+from bough.engine.local.computes.pid_file import PidFile
 from bough.engine.local.folders import Folders
 from bough.engine.local.images import image_setup
 from bough.engine.local.images.image import Image
@@ -19,117 +19,112 @@ from bough.engine.local.progress import ignore_progress
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations.action import NewOperation
 from bough.operations.actions.start_compute import StartCompute
+from journeys.platform_actions import run_tasks_and_operations
 from support.platform import API, Platform, install_templates, open_platform_in, temporary_folder
 from support.requirements import require_cow
 
 
-async def beat(platform: Platform) -> None:
-    """One round of the standing tasks, then the work they asked for."""
-    await platform.run_tasks()
-    await platform.run_operations()
+class ProjectWithRows:
+    """A project with a table of 1000 rows, and its state in the store, the engine and the data directory."""
 
-
-class Project:
-    """A project with a table of a thousand rows, and what is known of it in every room."""
-
-    def __init__(self, platform: Platform, made: dict[str, Any]) -> None:
+    def __init__(self, platform: Platform, created: dict[str, Any]) -> None:
         self.platform = platform
-        self.made = made
-        self.id = ProjectId(made["project"]["id"])
-        self.endpoint_id = EndpointId(made["endpoints"][0]["id"])
-        self.branch_id = BranchId(made["branch"]["id"])
+        self.created = created
+        self.id = ProjectId(created["project"]["id"])
+        self.endpoint_id = EndpointId(created["endpoints"][0]["id"])
+        self.branch_id = BranchId(created["branch"]["id"])
 
     @classmethod
-    async def new(cls, platform: Platform) -> "Project":
+    async def create(cls, platform: Platform) -> "ProjectWithRows":
         project = cls(platform, await platform.create_ready_project())
-        await platform.query(project.made, "create table kept as select generate_series(1, 1000) as n")
+        await platform.query(project.created, "create table kept as select generate_series(1, 1000) as n")
         return project
 
-    async def rows(self) -> int:
-        return int(await self.platform.query(self.made, "select count(*) from kept"))
+    async def count_rows(self) -> int:
+        return int(await self.platform.query(self.created, "select count(*) from kept"))
 
-    async def state(self) -> tuple[str, str | None]:
+    async def get_state(self) -> tuple[str, str | None]:
         async with self.platform.store.read() as rows:
             endpoint = await rows.endpoints.get(self.endpoint_id)
         assert endpoint is not None
         return endpoint.state, endpoint.pending_state
 
-    async def operations(self) -> list[Operation]:
+    async def list_operations(self) -> list[Operation]:
         return await self.platform.list_operations(self.id)
 
-    async def data(self) -> Path:
+    async def get_data_folder(self) -> Path:
         async with self.platform.store.read() as rows:
             branch = await rows.branches.get(self.id, self.branch_id)
         assert branch is not None
         return Folders(self.platform.settings).volumes / branch.volume_id / "data"
 
-    async def postmaster(self) -> int:
-        file = PidFile.read(await self.data())
+    async def get_postmaster_pid(self) -> int:
+        file = PidFile.read(await self.get_data_folder())
         assert file is not None
         return file.pid
 
-    async def kill(self) -> None:
-        os.kill(await self.postmaster(), signal.SIGKILL)
+    async def kill_postmaster(self) -> None:
+        os.kill(await self.get_postmaster_pid(), signal.SIGKILL)
         while self.endpoint_id in (await self.platform.engine.observe()).running_endpoints:
             pass
 
-    async def start(self) -> None:
-        """As a wake does."""
-        wish = NewOperation(StartCompute, self.id, self.branch_id, self.endpoint_id)
-        async with self.platform.services.queue.locked_transaction(wish.lock) as rows:
-            await self.platform.services.queue.enqueue(rows, [wish], "wake")
+    async def start_compute(self) -> None:
+        """Starts the compute with the operation that a wake creates."""
+        operation = NewOperation(StartCompute, self.id, self.branch_id, self.endpoint_id)
+        async with self.platform.services.queue.locked_transaction(operation.lock) as rows:
+            await self.platform.services.queue.enqueue(rows, [operation], "wake")
         await self.platform.run_operations()
 
 
 async def test_a_killed_compute_is_back_at_the_next_beat(platform: Platform) -> None:
-    project, other = await Project.new(platform), await Project.new(platform)
-    await project.kill()
-    with capture_logs() as lines:
-        await beat(platform)
-    assert await project.rows() == 1000
-    assert await project.state() == ("active", None)
-    assert len(await other.operations()) == 2, "nothing was done to the other"
-    results = [line["result"] for line in lines if line["event"] == "task_ran"]
+    project, other = await ProjectWithRows.create(platform), await ProjectWithRows.create(platform)
+    await project.kill_postmaster()
+    with capture_logs() as log_lines:
+        await run_tasks_and_operations(platform)
+    assert await project.count_rows() == 1000
+    assert await project.get_state() == ("active", None)
+    assert len(await other.list_operations()) == 2, "the other project is not affected"
+    results = [log_line["result"] for log_line in log_lines if log_line["event"] == "task_ran"]
     assert results == ["starting 1 missing computes, stopped 0 unwanted ones"]
 
 
 async def test_a_killed_session_needs_nobody(platform: Platform) -> None:
-    project = await Project.new(platform)
-    pid = await project.postmaster()
+    project = await ProjectWithRows.create(platform)
+    pid = await project.get_postmaster_pid()
     with suppress(OSError):
-        async with platform.connect(project.endpoint_id, "neondb_owner", "neondb") as db:
-            os.kill(await db.fetchval("select pg_backend_pid()"), signal.SIGKILL)
-    await beat(platform)
-    assert await project.state() == ("active", None)
-    assert len(await project.operations()) == 2
-    assert await project.postmaster() == pid
+        async with platform.connect(project.endpoint_id, "neondb_owner", "neondb") as connection:
+            os.kill(await connection.fetchval("select pg_backend_pid()"), signal.SIGKILL)
+    await run_tasks_and_operations(platform)
+    assert await project.get_state() == ("active", None)
+    assert len(await project.list_operations()) == 2
+    assert await project.get_postmaster_pid() == pid
 
 
 async def test_broken_data_stops_one_project_with_a_sentence_and_no_other(platform: Platform) -> None:
-    project, other = await Project.new(platform), await Project.new(platform)
-    control_file = await project.data() / "global" / "pg_control"
-    whole = control_file.read_bytes()
-    await project.kill()
+    project, other = await ProjectWithRows.create(platform), await ProjectWithRows.create(platform)
+    control_file = await project.get_data_folder() / "global" / "pg_control"
+    original_bytes = control_file.read_bytes()
+    await project.kill_postmaster()
     os.truncate(control_file, 100)
-    with capture_logs() as lines:
+    with capture_logs() as log_lines:
         for _ in range(3):
-            await beat(platform)
+            await run_tasks_and_operations(platform)
 
-    last = (await project.operations())[-1]
+    last = (await project.list_operations())[-1]
     assert (last.kind, last.status, last.failures) == ("start_compute", OperationStatus.FAILED, 1)
-    shown = (await platform.client.get(f"{API}/projects/{project.id}/operations/{last.id}")).json()["operation"]
-    assert shown["status"] == "failed"
-    assert "could not start: could not read file" in shown["error"]
-    assert len(await project.operations()) == 3, "it is tried once, and not at every beat"
-    assert await project.state() == ("idle", None)
-    (line,) = [line for line in lines if line["event"] == "step_failed"]
-    assert (line["log_level"], line["error"]) == ("error", shown["error"])
-    assert await other.rows() == 1000
+    operation = (await platform.client.get(f"{API}/projects/{project.id}/operations/{last.id}")).json()["operation"]
+    assert operation["status"] == "failed"
+    assert "could not start: could not read file" in operation["error"]
+    assert len(await project.list_operations()) == 3, "the start is not repeated in every round of tasks"
+    assert await project.get_state() == ("idle", None)
+    (log_line,) = [log_line for log_line in log_lines if log_line["event"] == "step_failed"]
+    assert (log_line["log_level"], log_line["error"]) == ("error", operation["error"])
+    assert await other.count_rows() == 1000
 
-    control_file.write_bytes(whole)
-    await project.start()
-    assert await project.state() == ("active", None)
-    assert await project.rows() == 1000
+    control_file.write_bytes(original_bytes)
+    await project.start_compute()
+    assert await project.get_state() == ("active", None)
+    assert await project.count_rows() == 1000
 
 
 @pytest.fixture
@@ -150,7 +145,7 @@ def folder_with_image() -> Iterator[tuple[Path, Image]]:
         install_templates(home)
         image = Image.plan(home, home / "storage.img", fs="xfs", thin=True, size=1 << 30)
         image_setup.create_image(image, 0, ignore_progress)
-        (home / "templates").mkdir()  # so that no others are put there
+        (home / "templates").mkdir()  # prevents the installation of templates there
         try:
             yield folder, image
         finally:
@@ -159,21 +154,21 @@ def folder_with_image() -> Iterator[tuple[Path, Image]]:
 
 async def test_a_lost_storage_is_told_and_changes_no_row(platform_with_image: tuple[Platform, Image]) -> None:
     platform, image = platform_with_image
-    project = await Project.new(platform)
-    await platform.engine.ensure_suspended(project.endpoint_id)  # behind the rows' back
+    project = await ProjectWithRows.create(platform)
+    await platform.engine.ensure_suspended(project.endpoint_id)  # without a change of the store
     image.unmount()
-    with capture_logs() as lines:
+    with capture_logs() as log_lines:
         for _ in range(3):
-            await beat(platform)
-    assert await project.state() == ("active", None)
-    assert len(await project.operations()) == 2
-    failed = {line["task"]: line for line in lines if line["event"] == "task_failed"}
+            await run_tasks_and_operations(platform)
+    assert await project.get_state() == ("active", None)
+    assert len(await project.list_operations()) == 2
+    failed = {log_line["task"]: log_line for log_line in log_lines if log_line["event"] == "task_failed"}
     assert "is not mounted" in failed["ReconcileComputes"]["error"]
-    refused = await platform.client.post(f"{API}/projects", json={"project": {}})
-    assert refused.status_code == 503
-    assert "is not mounted" in refused.json()["message"]
+    refusal = await platform.client.post(f"{API}/projects", json={"project": {}})
+    assert refusal.status_code == 503
+    assert "is not mounted" in refusal.json()["message"]
     assert (await platform.client.get(f"{API}/projects/{project.id}")).status_code == 200
 
     image.ensure_mounted()
-    await beat(platform)
-    assert await project.rows() == 1000
+    await run_tasks_and_operations(platform)
+    assert await project.count_rows() == 1000

@@ -1,9 +1,8 @@
-"""The socket by which gateways ask control: there before control is ready, and nobody else can reach it."""
+"""The socket on which control serves the gateway: it exists when control is ready, and only the gateway reaches it."""
 
 import asyncio
 import os
 import pwd
-import socket
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,25 +14,20 @@ import httpx2
 from bough import app
 from bough.config import Settings
 from support.platform import install_templates, make_settings, temporary_folder
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from support.program import find_free_port
 
 
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[Settings]:
-    """The platform as `bough up` runs it, stopped with its computes at the end."""
-    settings = make_settings(folder, api_port=free_port(), hosts_file=None)
+async def run_platform(folder: Path) -> AsyncIterator[Settings]:
+    """Runs the platform as `bough up` does, and stops it with its computes at the end."""
+    settings = make_settings(folder, api_port=find_free_port(), hosts_file=None)
     install_templates(settings.home)
     ready = asyncio.Event()
     stopping: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     platform = asyncio.create_task(app.serve(settings, ready=ready.set, stopping=stopping))
-    waiting = asyncio.create_task(ready.wait())
-    await asyncio.wait({platform, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
+    becoming_ready = asyncio.create_task(ready.wait())
+    await asyncio.wait({platform, becoming_ready}, return_when=asyncio.FIRST_COMPLETED)
+    becoming_ready.cancel()
     if platform.done():
         platform.result()
     try:
@@ -44,7 +38,7 @@ async def served(folder: Path) -> AsyncIterator[Settings]:
 
 
 @asynccontextmanager
-async def asking(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
+async def open_gateway_client(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
     transport = httpx2.AsyncHTTPTransport(uds=str(settings.control_socket))
     async with httpx2.AsyncClient(transport=transport, base_url="http://plane/plane/v1", timeout=60) as client:
         yield client
@@ -54,35 +48,37 @@ async def create_project(settings: Settings) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {app.load_operator_key(settings)}"}
     url = f"http://127.0.0.1:{settings.api_port}/api/v2/projects"
     async with httpx2.AsyncClient(headers=headers, timeout=60) as client:
-        made: dict[str, Any] = (await client.post(url, json={"project": {}})).json()
-    return made
+        created: dict[str, Any] = (await client.post(url, json={"project": {}})).json()
+    return created
 
 
 async def test_it_is_there_when_control_is_ready_and_answers_over_a_restart() -> None:
     with temporary_folder() as folder:
-        async with served(folder) as settings, asking(settings) as plane:
+        async with run_platform(folder) as settings, open_gateway_client(settings) as gateway_client:
             endpoint = (await create_project(settings))["endpoints"][0]["id"]
-            who = {"endpoint": endpoint, "role": "neondb_owner"}
-            assert (await plane.post("/access", json=who)).json()["is_known"]
-            woken = await plane.post("/wake", json={"endpoint": endpoint})
-            assert woken.status_code == 200, woken.text
-            assert Path(woken.json()["host"], ".s.PGSQL.5432").is_socket()
-            salt = (await plane.post("/access", json={**who, "role": "x"})).json()["verifier"].split("$")[1]
-        assert settings.control_socket.exists(), "a control that is gone leaves its socket"
-        async with served(folder) as settings, asking(settings) as plane:
-            again = await plane.post("/wake", json={"endpoint": endpoint})
-            assert again.json() == woken.json(), "it slept since the platform was stopped, and wakes"
-            mock = (await plane.post("/access", json={**who, "role": "x"})).json()["verifier"]
-            assert mock.split("$")[1] == salt
+            login = {"endpoint": endpoint, "role": "neondb_owner"}
+            assert (await gateway_client.post("/access", json=login)).json()["is_known"]
+            first_wake = await gateway_client.post("/wake", json={"endpoint": endpoint})
+            assert first_wake.status_code == 200, first_wake.text
+            assert Path(first_wake.json()["host"], ".s.PGSQL.5432").is_socket()
+            salt = (await gateway_client.post("/access", json={**login, "role": "x"})).json()["verifier"].split("$")[1]
+        assert settings.control_socket.exists(), "control leaves its socket when it stops"
+        async with run_platform(folder) as settings, open_gateway_client(settings) as gateway_client:
+            second_wake = await gateway_client.post("/wake", json={"endpoint": endpoint})
+            assert second_wake.json() == first_wake.json(), (
+                "the compute was suspended when the platform stopped, and wakes"
+            )
+            mock_verifier = (await gateway_client.post("/access", json={**login, "role": "x"})).json()["verifier"]
+            assert mock_verifier.split("$")[1] == salt
 
 
 async def test_only_the_gateway_can_reach_it() -> None:
     with temporary_folder() as folder:
-        async with served(folder) as settings:
-            seen = settings.control_socket.parent.stat()
-            assert seen.st_uid == os.geteuid()
+        async with run_platform(folder) as settings:
+            status = settings.control_socket.parent.stat()
+            assert status.st_uid == os.geteuid()
             if os.geteuid() == 0:
                 group = pwd.getpwnam(settings.gateway_user).pw_gid
-                assert (stat.S_IMODE(seen.st_mode), seen.st_gid) == (0o710, group)
+                assert (stat.S_IMODE(status.st_mode), status.st_gid) == (0o710, group)
             else:
-                assert stat.S_IMODE(seen.st_mode) == 0o700
+                assert stat.S_IMODE(status.st_mode) == 0o700

@@ -1,4 +1,4 @@
-"""A crowd at the pooled host of one endpoint: most of it idle, many at work, on the connections of a small compute."""
+"""Many clients at the pooled host of one endpoint, most of them idle, share the connections of a small compute."""
 
 import asyncio
 import resource
@@ -8,63 +8,64 @@ import psycopg
 import pytest
 
 from journeys.pooled.connections import ServerConnectionMonitor, connect_many
-from journeys.served_project import ServedProject, fetch_value, private_kib, start_platform_with_project
+from journeys.served_project import ServedProject, fetch_value, read_private_kib, start_platform_with_project
 from support import requirements
 from support.program import Program
 
-SERVERS = 100  # nine tenths of the 112 that the smallest compute allows
+MAX_SERVER_CONNECTIONS = 100  # 90 % of the 112 connections that the smallest compute allows
 ROUNDS = 10
-OTHER_FILES = 200  # what this process has open beside
+OTHER_FILES = 200  # that this process opens for other reasons
 
 
 @pytest.mark.timeout(1800)
 async def test_all_are_answered_rightly_by_the_few_connections_there_are(bough: Program, is_long_run: bool) -> None:
     idle_count, busy_count = (10_000, 1_000) if is_long_run else (110, 40)
-    make_room_for(idle_count + busy_count)
-    async with start_platform_with_project(bough) as one:
-        async with await one.connect() as direct:
+    raise_file_limit(idle_count + busy_count)
+    async with start_platform_with_project(bough) as project:
+        async with await project.connect() as direct:
             await direct.execute("create table ledger (who int, n int, primary key (who, n))")
-        before = memory(one)
-        with ServerConnectionMonitor(one) as watch:
-            idle = await connect_many(one, idle_count)
-            assert await asked(idle) == [1] * idle_count
-            print(f"{(memory(one) - before) / idle_count:.1f} KiB of the gateway for each of {idle_count} idle clients")
-            busy = await connect_many(one, busy_count)
-            right = await asyncio.gather(*(work(session, who) for who, session in enumerate(busy)))
-            assert right == [ROUNDS] * busy_count
-            assert await asked(idle) == [1] * idle_count
-        print(f"at most {watch.maximum} server connections in {watch.samples} looks")
-        assert 0 < watch.maximum <= SERVERS
-        assert await one.fetch_value("select count(*) from ledger") == busy_count * ROUNDS
-        await asyncio.gather(*(session.close() for session in one.sessions))
+        before = measure_gateway_memory(project)
+        with ServerConnectionMonitor(project) as monitor:
+            idle = await connect_many(project, idle_count)
+            assert await select_one_on_each(idle) == [1] * idle_count
+            used = (measure_gateway_memory(project) - before) / idle_count
+            print(f"{used:.1f} KiB of gateway memory for each of {idle_count} idle clients")
+            busy = await connect_many(project, busy_count)
+            correct = await asyncio.gather(*(run_rounds(session, client) for client, session in enumerate(busy)))
+            assert correct == [ROUNDS] * busy_count
+            assert await select_one_on_each(idle) == [1] * idle_count
+        print(f"at most {monitor.maximum} server connections in {monitor.samples} samples")
+        assert 0 < monitor.maximum <= MAX_SERVER_CONNECTIONS
+        assert await project.fetch_value("select count(*) from ledger") == busy_count * ROUNDS
+        await asyncio.gather(*(session.close() for session in project.sessions))
 
 
-async def work(session: psycopg.AsyncConnection[Any], who: int) -> int:
-    """How many rounds went as they should: a prepared statement, then a transaction."""
-    right = 0
+async def run_rounds(session: psycopg.AsyncConnection[Any], client: int) -> int:
+    """Runs a prepared statement and a transaction per round. Returns the number of rounds with correct results."""
+    correct = 0
     for n in range(ROUNDS):
-        [told] = await rows(session, "select %s::int * 1000 + %s::int", who, n)
+        [sum_row] = await fetch_rows(session, "select %s::int * 1000 + %s::int", client, n)
         async with session.transaction():
-            await session.execute("insert into ledger values (%s, %s)", (who, n))
-            found = await rows(session, "select n from ledger where who = %s order by n", who)
-        right += told == (who * 1000 + n,) and found == [(seen,) for seen in range(n + 1)]
-    return right
+            await session.execute("insert into ledger values (%s, %s)", (client, n))
+            found = await fetch_rows(session, "select n from ledger where who = %s order by n", client)
+        correct += sum_row == (client * 1000 + n,) and found == [(number,) for number in range(n + 1)]
+    return correct
 
 
-async def rows(session: psycopg.AsyncConnection[Any], statement: str, *given: int) -> list[Any]:
-    return await (await session.execute(statement, given)).fetchall()
+async def fetch_rows(session: psycopg.AsyncConnection[Any], statement: str, *parameters: int) -> list[Any]:
+    return await (await session.execute(statement, parameters)).fetchall()
 
 
-async def asked(sessions: list[psycopg.AsyncConnection[Any]]) -> list[Any]:
+async def select_one_on_each(sessions: list[psycopg.AsyncConnection[Any]]) -> list[Any]:
     return await asyncio.gather(*(fetch_value(session, "select 1") for session in sessions))
 
 
-def memory(one: ServedProject) -> int:
-    return sum(map(private_kib, one.worker_pids()))
+def measure_gateway_memory(project: ServedProject) -> int:
+    return sum(map(read_private_kib, project.worker_pids()))
 
 
-def make_room_for(connections: int) -> None:
-    """One file for each; a worker of the gateway, which has the same limit, has fewer than all of them."""
+def raise_file_limit(connections: int) -> None:
+    """Allows one open file per connection, also in gateway workers, which inherit the limit."""
     needed = connections + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = hard == resource.RLIM_INFINITY

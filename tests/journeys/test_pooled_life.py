@@ -1,4 +1,4 @@
-"""Pooled clients while computes, control and workers come and go: who has no transaction open notices nothing."""
+"""Pooled clients while computes, control and workers stop and restart. Only clients in a transaction get errors."""
 
 import asyncio
 import os
@@ -21,82 +21,84 @@ from journeys.served_project import (
 )
 from support.program import Program, is_alive, wait_until
 
-SLOW_ENOUGH = 3.5  # seconds for a report to reach control, and for control to do something about it
-COUNT = 12
+REPORT_SECONDS = 3.5  # until a report has reached control and control has acted on it
+CLIENTS = 12
 
 
-async def with_settings(one: ServedProject) -> tuple[list[psycopg.AsyncConnection[Any]], list[str]]:
-    """Clients that each have a setting of their own; and these."""
-    clients = await connect_many(one, COUNT)
-    wished = [f"{1000 + number}kB" for number in range(COUNT)]
-    for client, size in zip(clients, wished, strict=True):
+async def connect_with_settings(project: ServedProject) -> tuple[list[psycopg.AsyncConnection[Any]], list[str]]:
+    """Connects clients with different values of a setting. Returns the clients and the values."""
+    clients = await connect_many(project, CLIENTS)
+    expected = [f"{1000 + number}kB" for number in range(CLIENTS)]
+    for client, size in zip(clients, expected, strict=True):
         await client.execute(f"set work_mem = '{size}'")
-    return clients, wished
+    return clients, expected
 
 
-async def settings_of(clients: list[psycopg.AsyncConnection[Any]]) -> list[Any]:
+async def show_settings(clients: list[psycopg.AsyncConnection[Any]]) -> list[Any]:
     return await gather_results(*(fetch_value(client, "show work_mem") for client in clients))
 
 
-async def processes(one: ServedProject) -> list[int]:
-    """Of the compute: the postmaster, then all that it started."""
-    postmaster = await one.get_postmaster_pid()
+async def list_compute_processes(project: ServedProject) -> list[int]:
+    """Lists the processes of the compute: the postmaster, then its children."""
+    postmaster = await project.get_postmaster_pid()
     children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
     return [postmaster, *map(int, children)]
 
 
-def is_new(one: ServedProject, old: str) -> bool:
-    """The compute that runs is not the one that started then."""
-    now = one.get_endpoint()
-    return bool(now["current_state"] == "active" and now["started_at"] != old)
+def is_restarted(project: ServedProject, old_start: str) -> bool:
+    """Returns whether the compute runs and has another start time than before."""
+    endpoint = project.get_endpoint()
+    return bool(endpoint["current_state"] == "active" and endpoint["started_at"] != old_start)
 
 
 async def test_a_suspended_compute_is_woken_by_the_next_query_of_those_who_stayed(
     served_project: ServedProject,
 ) -> None:
-    clients, wished = await with_settings(served_project)
+    clients, expected = await connect_with_settings(served_project)
     served_project.suspend()
-    assert await settings_of(clients) == wished
+    assert await show_settings(clients) == expected
     assert served_project.get_state() == "active"
 
 
 async def test_a_restart_of_the_compute_is_not_noticed(served_project: ServedProject) -> None:
-    clients, wished = await with_settings(served_project)
-    old = served_project.get_endpoint()["started_at"]
+    clients, expected = await connect_with_settings(served_project)
+    old_start = served_project.get_endpoint()["started_at"]
     served_project.api.post(f"{served_project.endpoint_path}/restart").raise_for_status()
-    wait_until(lambda: is_new(served_project, old))
-    assert await settings_of(clients) == wished
+    wait_until(lambda: is_restarted(served_project, old_start))
+    assert await show_settings(clients) == expected
 
 
 async def test_who_asks_while_the_compute_restarts_waits_for_it(served_project: ServedProject) -> None:
-    """But for a question that Postgres had already read when it was stopped: nobody can know how far that got."""
-    clients, wished = await with_settings(served_project)
-    old = served_project.get_endpoint()["started_at"]
+    """Queries that Postgres had already read when it stopped fail: it is unknown whether they were executed."""
+    clients, expected = await connect_with_settings(served_project)
+    old_start = served_project.get_endpoint()["started_at"]
     served_project.api.post(f"{served_project.endpoint_path}/restart").raise_for_status()
-    told = await settings_of(clients)
-    cut = [isinstance(each, psycopg.errors.AdminShutdown) for each in told]
-    assert [wish if was_cut else each for wish, each, was_cut in zip(wished, told, cut, strict=True)] == wished
-    assert sum(cut) < COUNT / 2
-    wait_until(lambda: is_new(served_project, old))
-    stayed = [number for number in range(COUNT) if not cut[number]]
-    assert await settings_of([clients[number] for number in stayed]) == [wished[number] for number in stayed]
+    results = await show_settings(clients)
+    failed = [isinstance(each, psycopg.errors.AdminShutdown) for each in results]
+    assert [
+        value if is_failed else each for value, each, is_failed in zip(expected, results, failed, strict=True)
+    ] == expected
+    assert sum(failed) < CLIENTS / 2
+    wait_until(lambda: is_restarted(served_project, old_start))
+    remaining = [number for number in range(CLIENTS) if not failed[number]]
+    assert await show_settings([clients[number] for number in remaining]) == [expected[number] for number in remaining]
 
 
 async def test_the_death_of_a_compute_is_told_to_those_in_a_transaction_only(served_project: ServedProject) -> None:
-    clients, wished = await with_settings(served_project)
-    waiting, working = await connect_many(served_project, 2)
-    await waiting.execute("create table kept as select 1 as n")
-    await waiting.execute("begin")
-    await waiting.execute("insert into kept values (2)")
-    sleeping = asyncio.create_task(fetch_value(working, "select pg_sleep(600)"))
+    clients, expected = await connect_with_settings(served_project)
+    in_transaction, in_query = await connect_many(served_project, 2)
+    await in_transaction.execute("create table kept as select 1 as n")
+    await in_transaction.execute("begin")
+    await in_transaction.execute("insert into kept values (2)")
+    sleeping = asyncio.create_task(fetch_value(in_query, "select pg_sleep(600)"))
     await asyncio.sleep(0.3)
-    for pid in await processes(served_project):
+    for pid in await list_compute_processes(served_project):
         os.kill(pid, signal.SIGKILL)
-    for asked in (fetch_value(waiting, "select 1"), sleeping):
-        with pytest.raises(psycopg.OperationalError) as cut:
-            await asked
-        assert str(cut.value.sqlstate).startswith(("57P", "08")), cut.value
-    assert await settings_of(clients) == wished
+    for pending in (fetch_value(in_transaction, "select 1"), sleeping):
+        with pytest.raises(psycopg.OperationalError) as refusal:
+            await pending
+        assert str(refusal.value.sqlstate).startswith(("57P", "08")), refusal.value
+    assert await show_settings(clients) == expected
     assert await fetch_value(clients[0], "select sum(n) from kept") == 1
 
 
@@ -109,85 +111,83 @@ async def test_idle_clients_let_the_compute_sleep_and_an_open_transaction_keeps_
         client = await connect(busy)
         async with client.transaction():
             pid = await fetch_value(client, "select pg_backend_pid()")
-            clients, wished = await with_settings(idle)
+            clients, expected = await connect_with_settings(idle)
             wait_until(lambda: idle.get_state() == "idle", 60)
-            await asyncio.sleep(SLOW_ENOUGH)
-            assert idle.get_state() == "idle"  # nor do they wake it
-            assert await settings_of(clients) == wished
+            await asyncio.sleep(REPORT_SECONDS)
+            assert idle.get_state() == "idle"  # idle clients do not wake it
+            assert await show_settings(clients) == expected
             assert await fetch_value(client, "select pg_backend_pid()") == pid
 
 
 async def test_while_control_is_dead_pooled_clients_go_on_and_new_ones_enter(
     project_on_own_platform: ServedProject,
 ) -> None:
-    clients, wished = await with_settings(project_on_own_platform)
+    clients, expected = await connect_with_settings(project_on_own_platform)
     await clients[0].execute("create table kept (n int)")
-    uri, old = (
-        with_address(get_pooled_uri(project_on_own_platform)),
-        project_on_own_platform.read_supervisor_state()["control_pid"],
-    )
+    uri = with_address(get_pooled_uri(project_on_own_platform))
+    old_pid = project_on_own_platform.read_supervisor_state()["control_pid"]
 
-    async def newcomer() -> None:
+    async def connect_and_insert() -> None:
         async with await project_on_own_platform.connect_to(uri) as session:
             await session.execute("insert into kept values (1)")
 
-    os.kill(project_on_own_platform.bough.supervisor_pid(), signal.SIGSTOP)  # nobody brings it back
-    os.kill(old, signal.SIGKILL)
-    wait_until(lambda: not is_alive(old))
+    os.kill(project_on_own_platform.bough.supervisor_pid(), signal.SIGSTOP)  # so that it does not restart control
+    os.kill(old_pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(old_pid))
     try:
-        assert await settings_of(clients) == wished
-        assert await gather_results(*(newcomer() for _ in range(8))) == [None] * 8
+        assert await show_settings(clients) == expected
+        assert await gather_results(*(connect_and_insert() for _ in range(8))) == [None] * 8
         assert await fetch_value(clients[0], "select count(*) from kept") == 8
     finally:
         os.kill(project_on_own_platform.bough.supervisor_pid(), signal.SIGCONT)
-    project_on_own_platform.bough.wait_for_restart(old)
-    assert await settings_of(clients) == wished
+    project_on_own_platform.bough.wait_for_restart(old_pid)
+    assert await show_settings(clients) == expected
     project_on_own_platform.suspend()
-    assert await settings_of(clients) == wished
+    assert await show_settings(clients) == expected
 
 
 async def test_a_killed_worker_takes_its_own_clients_and_gives_back_what_they_had(
     own_platform: RunningPlatform,
 ) -> None:
-    """All of the pool is lent when it dies; others keep their transactions, and afterwards all can be lent again."""
-    async with create_project(own_platform, pgbouncer_settings={"default_pool_size": str(COUNT)}) as one:
-        clients = await connect_many(one, COUNT)
+    """The worker dies while all server connections are in use. Afterwards all of them can be used again."""
+    async with create_project(own_platform, pgbouncer_settings={"default_pool_size": str(CLIENTS)}) as project:
+        clients = await connect_many(project, CLIENTS)
         await clients[0].execute("create table kept (n int)")
-        await lend_all(clients)
-        first, *others = one.worker_pids()
-        assert others, "one worker a core; this machine has one"
+        await open_transactions(clients)
+        first, *others = project.worker_pids()
+        assert others, "this test needs two gateway workers, that is two cores"
         os.kill(first, signal.SIGKILL)
         results = await gather_results(*(client.execute("commit") for client in clients))
-        cut = [result for result in results if isinstance(result, psycopg.OperationalError)]
-        assert 0 < len(cut) < COUNT
-        assert await one.fetch_value("select count(*) from kept") == COUNT - len(cut)
-        wait_until(lambda: len(one.worker_pids()) == 1 + len(others) and first not in one.worker_pids())
-        with ServerConnectionMonitor(one) as watch:
-            newcomers = await connect_many(one, COUNT)
-            await lend_all(newcomers)
-            assert watch.count() == COUNT
-            await asyncio.gather(*(client.execute("commit") for client in newcomers))
-        one.delete()
+        failed = [result for result in results if isinstance(result, psycopg.OperationalError)]
+        assert 0 < len(failed) < CLIENTS
+        assert await project.fetch_value("select count(*) from kept") == CLIENTS - len(failed)
+        wait_until(lambda: len(project.worker_pids()) == 1 + len(others) and first not in project.worker_pids())
+        with ServerConnectionMonitor(project) as monitor:
+            new_clients = await connect_many(project, CLIENTS)
+            await open_transactions(new_clients)
+            assert monitor.count() == CLIENTS
+            await asyncio.gather(*(client.execute("commit") for client in new_clients))
+        project.delete()
 
 
-async def lend_all(clients: list[psycopg.AsyncConnection[Any]]) -> None:
-    """Each has a transaction open at the end."""
+async def open_transactions(clients: list[psycopg.AsyncConnection[Any]]) -> None:
+    """Opens a transaction in every client, so that each holds a server connection."""
     for client in clients:
         await client.execute("begin")
     await asyncio.gather(*(client.execute("insert into kept values (1)") for client in clients))
 
 
 async def test_a_restart_of_the_gateway_cuts_no_pooled_client(project_on_own_platform: ServedProject) -> None:
-    clients, wished = await with_settings(project_on_own_platform)
+    clients, expected = await connect_with_settings(project_on_own_platform)
     await clients[0].execute("create table kept (n int)")
     await clients[0].execute("begin")
     await clients[0].execute("insert into kept values (1)")
-    old = project_on_own_platform.worker_pids()
+    old_workers = project_on_own_platform.worker_pids()
     assert (await asyncio.to_thread(project_on_own_platform.bough, "restart")).returncode == 0
-    assert not set(old) & set(project_on_own_platform.worker_pids())
+    assert not set(old_workers) & set(project_on_own_platform.worker_pids())
     await clients[0].execute("commit")
-    assert await settings_of(clients) == wished
-    async with await connect(project_on_own_platform) as newcomer:
-        assert await fetch_value(newcomer, "select count(*) from kept") == 1
+    assert await show_settings(clients) == expected
+    async with await connect(project_on_own_platform) as new_client:
+        assert await fetch_value(new_client, "select count(*) from kept") == 1
     await asyncio.gather(*(client.close() for client in clients))
-    wait_until(lambda: not any(map(is_alive, old)))
+    wait_until(lambda: not any(map(is_alive, old_workers)))

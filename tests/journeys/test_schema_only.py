@@ -1,4 +1,4 @@
-"""A branch with its parent's structure and none of its rows."""
+"""Branches with the schema of the parent and without its rows."""
 
 from typing import Any
 
@@ -40,56 +40,63 @@ ROWS = [
     "select lo_from_bytea(0, 'secret')",
     "analyze",
 ]
-STATES = "select string_agg(tgname || tgenabled::text, ' ' order by tgname) from pg_trigger where not tgisinternal"
-SHAPE = """
+TRIGGER_STATES = (
+    "select string_agg(tgname || tgenabled::text, ' ' order by tgname) from pg_trigger where not tgisinternal"
+)
+RELATIONS = """
     select string_agg(format('%s %s %s', c.oid::regclass, c.relkind, c.relacl), E'\\n' order by c.oid::regclass::text)
       from pg_class c join pg_namespace n on n.oid = relnamespace where nspname in ('app', 'public')
 """
 
 
 async def test_the_structure_comes_along_and_no_row_does(platform: Platform) -> None:
-    made = await platform.create_ready_project()
+    created = await platform.create_ready_project()
     for statement in (*STRUCTURE, *ROWS):
-        await platform.query(made, statement)
-    branch = await create_branch(platform, made, init_source="schema-only")
+        await platform.query(created, statement)
+    branch = await create_branch(platform, created, init_source="schema-only")
     assert branch["branch"]["init_source"] == "schema-only"
 
-    async def both(sql: str) -> tuple[Any, Any]:
-        return await platform.query(made, sql), await query(platform, branch, sql)
+    async def query_both(sql: str) -> tuple[Any, Any]:
+        return await platform.query(created, sql), await query(platform, branch, sql)
 
-    for sql in (SHAPE, STATES, "select obj_description('app.people'::regclass)", "select count(*) from pg_extension"):
-        before, after = await both(sql)
+    for sql in (
+        RELATIONS,
+        TRIGGER_STATES,
+        "select obj_description('app.people'::regclass)",
+        "select count(*) from pg_extension",
+    ):
+        before, after = await query_both(sql)
         assert before == after, sql
     for table in ("app.people", "app.visits", '"odd ""name"', "passing", "all_names", "pg_largeobject_metadata"):
-        before, after = await both(f"select count(*) from {table}")
+        before, after = await query_both(f"select count(*) from {table}")
         assert before > 0, table
         assert after == 0, table
     assert await query(platform, branch, "select count(*) from pg_stats where schemaname = 'app'") == 0
     assert not await query(platform, branch, "select relispopulated from pg_class where relname = 'names'")
     assert await query(platform, branch, "select nextval('numbers')") == 7
     assert await query(platform, branch, "insert into app.people (name) values ('first') returning id") == 1
-    assert (await both("select count(*) from app.people"))[0] == 500, "the parent is as it was"
+    assert (await query_both("select count(*) from app.people"))[0] == 500, "the parent is unchanged"
 
 
 async def test_transactions_that_were_prepared_are_rolled_back(platform: Platform) -> None:
     settings = {"pg_settings": {"max_prepared_transactions": "5"}}
-    made = await platform.create_ready_project(default_endpoint_settings=settings)
-    await platform.query(made, "create table t (n int)")
-    async with platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as client:
+    created = await platform.create_ready_project(default_endpoint_settings=settings)
+    await platform.query(created, "create table t (n int)")
+    async with platform.connect(created["endpoints"][0]["id"], "neondb_owner", "neondb") as client:
         await client.execute("begin; insert into t values (1); lock table t; prepare transaction 'it''s open'")
-    branch = await create_branch(platform, made, init_source="schema-only")
+    branch = await create_branch(platform, created, init_source="schema-only")
     assert await query(platform, branch, "select count(*) from pg_prepared_xacts") == 0
     await query(platform, branch, "insert into t values (2)")
-    assert await platform.query(made, "select count(*) from pg_prepared_xacts") == 1
+    assert await platform.query(created, "select count(*) from pg_prepared_xacts") == 1
 
 
 async def test_of_a_parent_that_sleeps_and_of_every_database(platform: Platform) -> None:
-    made = await platform.create_ready_project()
-    await platform.query(made, "create database other")
-    async with platform.connect(made["endpoints"][0]["id"], "neondb_owner", "other") as client:
+    created = await platform.create_ready_project()
+    await platform.query(created, "create database other")
+    async with platform.connect(created["endpoints"][0]["id"], "neondb_owner", "other") as client:
         await client.execute("create table t as select generate_series(1, 10) as n")
-    await suspend_compute(platform, made)
-    branch = await create_branch(platform, made, init_source="schema-only")
+    await suspend_compute(platform, created)
+    branch = await create_branch(platform, created, init_source="schema-only")
     async with platform.connect(branch["endpoints"][0]["id"], "neondb_owner", "other") as client:
         assert await client.fetchval("select count(*) from t") == 0
     assert [each["name"] for each in branch["databases"]] == ["neondb", "other"]

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build from a copy: setuptools leaves a folder `build` beside the sources."""
+    """Builds from a copy: setuptools leaves a folder `build` next to the sources."""
     source = folder / "source"
     for name in ("pyproject.toml", "README.md", "LICENSE", "requirements", "src"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
@@ -66,18 +66,18 @@ class InstalledProgram:
         self.home = home
 
     def __call__(self, *arguments: str) -> str:
-        """What the command prints, run in an empty folder without variables that lead to the checkout."""
+        """Runs a command in an empty folder, without variables that point to the checkout. Returns its output."""
         return _run(self._path, *arguments, cwd=self.home.parent / "empty", env=make_environment())
 
 
 def _run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] = os.environ) -> str:
-    """Run without PYTHONPATH, which may lead to the checkout."""
+    """Runs a command without PYTHONPATH, which may point to the checkout."""
     variables = {name: value for name, value in env.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [str(each) for each in command], cwd=cwd, env=variables, capture_output=True, text=True, check=False
+    completed = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=variables, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, f"{command}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    assert completed.returncode == 0, f"{command}:\n{completed.stdout}\n{completed.stderr}"
+    return completed.stdout
 
 
 def test_a_database_from_the_installed_wheel(bough: InstalledProgram) -> None:

@@ -1,4 +1,4 @@
-"""Numbered rows under load, and marks between them: a moment and a position, and what was committed by then."""
+"""Writes numbered rows from several clients, and records marks: a time, an LSN and the rows committed by then."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,9 +13,9 @@ from support.platform import Platform
 TABLE = "create table numbered (id int primary key, filling text not null)"
 _INSERT = "insert into numbered values ($1, repeat('x', 200))"
 _IDS = "select id from numbered"
-_POSITION = "select pg_current_wal_insert_lsn()::text"
+_CURRENT_LSN = "select pg_current_wal_insert_lsn()::text"
 _WRITERS = 3
-_ROWS_BETWEEN = 20
+_ROWS_BETWEEN_MARKS = 20
 _ROLE, _DATABASE = "neondb_owner", "neondb"
 
 
@@ -28,51 +28,51 @@ class JournalMark:
 
 @dataclass(slots=True)
 class WriteJournal:
-    """What was committed to the branch in an answer, and the marks that can be gone back to."""
+    """The rows that were committed to the branch in a response, and the marks that it can be restored to."""
 
     platform: Platform
     creation_response: Json
     rows: set[int] = field(default_factory=set)
     marks: list[JournalMark] = field(default_factory=list)
     _next: int = 0
-    _writing: int = 0  # transactions under way
-    _open: asyncio.Event = field(default_factory=asyncio.Event)  # whether one may begin
+    _writing: int = 0  # open transactions
+    _open: asyncio.Event = field(default_factory=asyncio.Event)  # set while writers may start a transaction
 
     async def create_table(self) -> None:
         await self.platform.query(self.creation_response, TABLE)
 
     async def write(self, marks: int) -> None:
-        """Several clients write at once; between their transactions so many marks are made."""
+        """Writes from several clients at the same time, and records marks while no transaction is open."""
         self._open.set()
-        busy = [asyncio.create_task(self._keep_writing()) for _ in range(_WRITERS)]
+        writers = [asyncio.create_task(self._keep_writing()) for _ in range(_WRITERS)]
         try:
             async with self._connect() as client:
                 for _ in range(marks):
-                    await self._wait_for_rows(busy)
+                    await self._wait_for_rows(writers)
                     await self._pause_writers()
-                    position = await client.fetchval(_POSITION)
-                    self.marks.append(JournalMark(datetime.now(UTC), position, frozenset(self.rows)))
+                    lsn = await client.fetchval(_CURRENT_LSN)
+                    self.marks.append(JournalMark(datetime.now(UTC), lsn, frozenset(self.rows)))
                     await asyncio.sleep(0.002)
                     self._open.set()
-                await self._wait_for_rows(busy)
+                await self._wait_for_rows(writers)
                 await self._pause_writers()
         finally:
-            for task in busy:
+            for task in writers:
                 task.cancel()
-            await asyncio.gather(*busy, return_exceptions=True)
+            await asyncio.gather(*writers, return_exceptions=True)
 
-    async def _wait_for_rows(self, busy: list["asyncio.Task[None]"]) -> None:
-        until = len(self.rows) + _ROWS_BETWEEN
-        while len(self.rows) < until:
+    async def _wait_for_rows(self, writers: list["asyncio.Task[None]"]) -> None:
+        target_count = len(self.rows) + _ROWS_BETWEEN_MARKS
+        while len(self.rows) < target_count:
             await asyncio.sleep(0.005)
-            for task in busy:
+            for task in writers:
                 if task.done():
                     task.result()
 
     async def _pause_writers(self) -> None:
-        """Nobody is in a transaction, or begins one."""
+        """Waits until no transaction is open; no writer starts another one until `_open` is set."""
         self._open.clear()
-        while self._writing:  # noqa: ASYNC110 - of ours alone
+        while self._writing:  # noqa: ASYNC110 - only this object changes it
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.002)
 
@@ -80,10 +80,10 @@ class WriteJournal:
         async with self._connect() as client:
             return {row["id"] for row in await client.fetch(_IDS)}
 
-    def record_restore(self, to: JournalMark) -> None:
-        """From now on the branch has what it had then; moments between then and now mean that one."""
-        self.rows = set(to.rows)
-        self.marks = [each if each.at <= to.at else JournalMark(each.at, "", to.rows) for each in self.marks]
+    def record_restore(self, mark: JournalMark) -> None:
+        """Sets the expected rows after a restore. Later times now mean the restored state; their LSNs are gone."""
+        self.rows = set(mark.rows)
+        self.marks = [each if each.at <= mark.at else JournalMark(each.at, "", mark.rows) for each in self.marks]
 
     async def _keep_writing(self) -> None:
         async with self._connect() as client:

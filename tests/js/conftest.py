@@ -6,5 +6,5 @@ from support.js_workspace import Workspace
 
 @pytest.fixture(scope="session")
 def js() -> Workspace:
-    """Types are checked by its build."""
+    """The build also checks the types."""
     return js_workspace.build_workspace()

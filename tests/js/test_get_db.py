@@ -1,4 +1,4 @@
-"""`get-db` without a platform: its own parts, its words on the command line, and what is in its package."""
+"""`get-db` without a platform: its unit tests, its command line, and the content of its package."""
 
 import json
 import shutil
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import bough
 from support import js_workspace
 from support.js_workspace import Workspace
 from support.terminal import Terminal
@@ -30,8 +31,8 @@ def test_help_h_shows_every_option_and_asks_nothing(js: Workspace, tmp_path: Pat
 
 
 def test_version_is_that_of_the_package(js: Workspace, tmp_path: Path) -> None:
-    described = json.loads((js_workspace.GET_DB / "package.json").read_text())
-    assert js.run_get_db("--version", cwd=tmp_path).stdout == f"{described['version']}\n"
+    manifest = json.loads((js_workspace.GET_DB / "package.json").read_text())
+    assert js.run_get_db("--version", cwd=tmp_path).stdout == f"{manifest['version']}\n"
 
 
 def test_an_unknown_option_ends_with_2_and_a_sentence(js: Workspace, tmp_path: Path) -> None:
@@ -43,20 +44,22 @@ def test_an_unknown_option_ends_with_2_and_a_sentence(js: Workspace, tmp_path: P
 def test_a_server_that_is_down_is_one_sentence_and_touches_nothing(js: Workspace, tmp_path: Path) -> None:
     done = js.run_get_db(cwd=tmp_path, INSTANT_BASE_URL="http://127.0.0.1:10")
     assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (1, "", [])
-    assert done.stderr.startswith("get-db: http://127.0.0.1:10 cannot be reached (ECONNREFUSED): start the platform")
-    assert done.stderr.count("\n") == 1
+    assert done.stderr == (
+        "get-db: http://127.0.0.1:10 cannot be reached (ECONNREFUSED); check that the platform is running and its "
+        "URL is correct (--host or INSTANT_BASE_URL).\n"
+    )
 
 
 def test_who_interrupts_it_finds_the_folder_as_it_was(js: Workspace, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as silent_server:
+        address = f"http://127.0.0.1:{silent_server.getsockname()[1]}"
         command = [js.node, str(js_workspace.GET_DB / "bin" / "get-db.js"), "-y", "--host", address]
         with subprocess.Popen(command, cwd=tmp_path, env=js.environment, stdin=subprocess.DEVNULL) as process:
-            asking, _ = silent.accept()
+            connection, _ = silent_server.accept()
             assert [file.name for file in tmp_path.iterdir()] == [".env.get-db-lock"]
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 130
-            asking.close()
+            connection.close()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -72,13 +75,13 @@ def test_the_default_address_is_set_at_build(js: Workspace, tmp_path: Path) -> N
 
 def test_npm_knows_the_command_as_soon_as_the_workspace_is_installed(js: Workspace, tmp_path: Path) -> None:
     done = js.run(js_workspace.FOLDER / "node_modules" / ".bin" / "get-db", "--version", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "0.1.0\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"{bough.__version__}\n"), done.stderr
 
 
 def test_claim_without_a_file_says_what_to_do(js: Workspace, tmp_path: Path) -> None:
     done = js.run_get_db("claim", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("get-db: ./.env has no key that ends in INSTANT_CLAIM_URL: run get-db first")
+    assert done.stderr.startswith("get-db: ./.env has no variable that ends in INSTANT_CLAIM_URL; run get-db first")
 
 
 def test_at_a_terminal_no_means_that_nothing_is_made(js: Workspace, tmp_path: Path) -> None:
@@ -88,7 +91,7 @@ def test_at_a_terminal_no_means_that_nothing_is_made(js: Workspace, tmp_path: Pa
             terminal.answer(question, "\r")
         terminal.answer("Overwrite?", "n")
         assert terminal.check_exit_code(1)
-    assert "nothing was made" in terminal.output
+    assert "nothing was created" in terminal.output
     assert (tmp_path / ".env").read_text() == "DATABASE_URL=mine\n"
     assert [file.name for file in tmp_path.iterdir()] == [".env"]
 

@@ -1,4 +1,4 @@
-"""`postgres(options)` in a real Vite that has no platform to ask: when it keeps still, and how it fails."""
+"""`postgres(options)` in a real Vite without a platform: when it does nothing, and how it fails."""
 
 from pathlib import Path
 
@@ -31,5 +31,5 @@ def test_without_a_platform_the_dev_server_starts_and_says_why_there_is_no_datab
     done = js.run_vite(root, "dev", REFERRER, INSTANT_BASE_URL="http://127.0.0.1:10")
     assert done.returncode == 0, done.stderr
     assert "import.meta.env" in parse_last_line(done)["second"]["served"]
-    tries = done.stderr.count("[postgres] http://127.0.0.1:10 cannot be reached")
-    assert (tries, set(root.iterdir())) == (2, before)  # a restart tries again
+    attempts = done.stderr.count("[postgres] http://127.0.0.1:10 cannot be reached")
+    assert (attempts, set(root.iterdir())) == (2, before)  # a restart tries again

@@ -29,7 +29,8 @@ def path_with_stubs(tmp_path: Path) -> str:
 
 
 def _run_ci(path: str, **variables: str) -> list[str]:
-    done = subprocess.run([SCRIPT], env={"PATH": path, **variables}, capture_output=True, text=True, check=True)
+    variables |= {"PATH": path, "PYTHON": "python3"}
+    done = subprocess.run([SCRIPT], env=variables, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 

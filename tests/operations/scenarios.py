@@ -9,8 +9,8 @@ from typing import Any
 
 from bough import clock
 from bough.control.branches.branches import create_branch
-from bough.control.branches.plan import NewBranch
-from bough.control.projects.plan import NewProject
+from bough.control.branches.plan import RequestedBranch
+from bough.control.projects.plan import RequestedProject
 from bough.control.projects.projects import create_project
 from bough.control.restores.restores import RequestedRestore, restore_branch
 from bough.domain.allowance import Fullness
@@ -48,7 +48,7 @@ class Scenario:
 
 async def _rows_only(platform: Platform) -> tuple[ProjectId, BranchId, EndpointId]:
     """The rows of a project, without a volume and without open operations."""
-    made = await create_project(await platform.create_context(), NewProject())
+    made = await create_project(await platform.create_context(), RequestedProject())
     async with platform.store.transaction() as rows:
         for operation in made.operations:
             ended = replace(operation, status="cancelled", ended_at=clock.now())  # type: ignore[arg-type]
@@ -109,7 +109,8 @@ async def _create_branch(platform: Platform) -> Scenario:
         assert found
         await rows.branches.save(replace(found, is_protected=True))
     held = await _get_project(platform, project)
-    made = await create_branch(await platform.create_context(), held, NewBranch(parent_id=parent, point=point))
+    made = await create_branch(await platform.create_context(), held, RequestedBranch(parent_id=parent, point=point))
+    assert len(made.operations) == 1
     return await _take_back(platform, made.operations)
 
 
@@ -117,7 +118,7 @@ async def _restore_branch(platform: Platform) -> Scenario:
     """To its own history while its compute runs; its child moves to the branch that preserves the old data."""
     project, branch, _ = await _running(platform)
     held = await _get_project(platform, project)
-    await create_branch(await platform.create_context(), held, NewBranch(parent_id=branch))
+    await create_branch(await platform.create_context(), held, RequestedBranch(parent_id=branch))
     await platform.run_operations()
     requested = RequestedRestore(source_id=branch, point=Point(at=clock.now()), preserve_under_name="kept")
     _, operations = await restore_branch(await platform.create_context(), held, branch, requested)
@@ -128,7 +129,7 @@ async def _reset_branch(platform: Platform) -> Scenario:
     """Reset a suspended child from its parent; its old volume is retired."""
     project, parent, _ = await _suspended(platform)
     held = await _get_project(platform, project)
-    made = await create_branch(await platform.create_context(), held, NewBranch(parent_id=parent))
+    made = await create_branch(await platform.create_context(), held, RequestedBranch(parent_id=parent))
     await platform.run_operations()
     requested = RequestedRestore(source_id=parent, point=HEAD)
     _, operations = await restore_branch(await platform.create_context(), held, made.branch.id, requested)

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from bough import clock
-from bough.control.restores.finalize import plan_finalize
+from bough.control.restores.finalization import plan_finalize
 from bough.control.restores.snapshot_restores import RequestedSnapshotRestore, restore_snapshot
-from bough.control.restores.snapshots import NewSnapshot, create_snapshot, delete_snapshot
+from bough.control.restores.snapshots import RequestedSnapshot, create_snapshot, delete_snapshot
 from bough.domain.operation import Operation, OperationStatus
 from bough.domain.project import Project
 from bough.domain.snapshot import Snapshot
@@ -18,14 +18,19 @@ from support.platform import API, Platform
 async def prepare_create_snapshot(platform: Platform) -> NewOperation:
     """Of a suspended branch."""
     project, branch_id = await _suspended(platform)
-    _, operations = await create_snapshot(await platform.create_context(), project, branch_id, NewSnapshot(name="one"))
+    _, operations = await create_snapshot(
+        await platform.create_context(), project, branch_id, RequestedSnapshot(name="one")
+    )
+    assert len(operations) == 1
     return await take_back(platform, operations)
 
 
 async def prepare_delete_snapshot(platform: Platform) -> NewOperation:
     project, branch_id = await _suspended(platform)
     made = await _create_snapshot(platform, project, branch_id)
-    return await take_back(platform, await delete_snapshot(await platform.create_context(), project, made.id))
+    operations = await delete_snapshot(await platform.create_context(), project, made.id)
+    assert len(operations) == 1
+    return await take_back(platform, operations)
 
 
 async def prepare_finalize_restore(platform: Platform) -> NewOperation:
@@ -39,7 +44,7 @@ async def prepare_finalize_restore(platform: Platform) -> NewOperation:
 
 
 async def _create_snapshot(platform: Platform, project: Project, branch_id: BranchId) -> Snapshot:
-    made, _ = await create_snapshot(await platform.create_context(), project, branch_id, NewSnapshot(name="one"))
+    made, _ = await create_snapshot(await platform.create_context(), project, branch_id, RequestedSnapshot(name="one"))
     await platform.run_operations()
     return made
 

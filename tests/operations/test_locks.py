@@ -4,23 +4,25 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from bough.domain.catalog_change import DropRole
 from bough.domain.history import HEAD, RecoveryTarget
 from bough.domain.locks import LockLevel, LockScope, locks_conflict
 from bough.domain.operation import Operation, OperationKind, OperationStatus
-from bough.ids import BranchId, EndpointId, ProjectId, SnapshotId, VolumeId
+from bough.ids import BranchId, EndpointId, OperationId, ProjectId, SnapshotId, VolumeId
 from bough.operations.action import ActionType, NewOperation
 from bough.operations.actions import ALL_ACTIONS
 from bough.operations.actions.apply_config import ApplyConfig
 from bough.operations.actions.change_catalog import ChangeCatalog, ChangeCatalogParams
 from bough.operations.actions.create_branch import CreateBranch, CreateBranchParams
 from bough.operations.actions.create_root_branch import CreateRootBranch
-from bough.operations.actions.create_snapshot import CreateSnapshot, CreateSnapshotParams, create_snapshot_lock
+from bough.operations.actions.create_snapshot import CreateSnapshot, CreateSnapshotParams, build_snapshot_creation_lock
 from bough.operations.actions.delete_snapshot import DeleteSnapshot, DeleteSnapshotParams
 from bough.operations.actions.finalize_restore import FinalizeRestore, FinalizeRestoreParams
 from bough.operations.actions.restore_branch import RestoreBranch, RestoreBranchParams
 from bough.operations.params import NoParams, Params
+from bough.operations.registry import ActionRegistry
 from support.stores import make_operation
 
 HERE = ProjectId("here")
@@ -47,7 +49,7 @@ LEVELS = {
 PARAMS: dict[ActionType, Params] = {  # of the actions that need some
     CreateBranch: CreateBranchParams(source_id=NEXT),
     RestoreBranch: RestoreBranchParams(
-        source_id=NEXT, new_volume_id=VolumeId("vol-new"), target=TARGET, preserved_branch_id=DEV
+        source_id=NEXT, new_volume_id=VolumeId("vol-new"), target=TARGET, preserving_branch_id=DEV
     ),
     FinalizeRestore: FinalizeRestoreParams(replaced_branch_id=DEV),
     CreateSnapshot: CreateSnapshotParams(snapshot_id=SNAPSHOT, source_id=NEXT, target=TARGET),
@@ -112,7 +114,7 @@ def test_a_copy_touches_its_source_and_a_change_of_roles_the_whole_branch() -> N
 
 def test_a_snapshot_can_be_locked_before_its_target_is_known() -> None:
     params = CreateSnapshotParams(snapshot_id=SNAPSHOT, source_id=MAIN, target=TARGET)
-    assert create_snapshot_lock(HERE, SNAPSHOT, MAIN) == NewOperation(CreateSnapshot, HERE, params=params).lock
+    assert build_snapshot_creation_lock(HERE, SNAPSHOT, MAIN) == NewOperation(CreateSnapshot, HERE, params=params).lock
 
 
 def _restore(step: str) -> Operation:
@@ -157,3 +159,15 @@ def test_an_operation_that_cannot_be_decoded_locks_its_project_and_is_not_undone
     assert ALL_ACTIONS.lock_of(unreadable) == _scope(LockLevel.PROJECT)
     assert not ALL_ACTIONS.can_undo(unreadable)
     assert ALL_ACTIONS.can_undo(_restore("prepare"))
+
+
+def test_an_operation_that_cannot_be_decoded_is_logged_once() -> None:
+    registry, unreadable = ActionRegistry(ALL_ACTIONS), replace(_restore("prepare"), parameters={})
+    other = replace(unreadable, id=OperationId.new())
+    with capture_logs() as lines:
+        for operation in (unreadable, other, unreadable):
+            registry.lock_of(operation)
+    assert [line["operation_id"] for line in lines if line["event"] == "operation_not_decodable"] == [
+        unreadable.id,
+        other.id,
+    ]

@@ -88,7 +88,7 @@ STORED: list[tuple[str, Json, ActionType, Params]] = [
             "also_id": "br-old",
         },
         RestoreBranch,
-        RestoreBranchParams(source_id=MAIN, new_volume_id=VolumeId("vol-new"), target=AT_LSN, preserved_branch_id=OLD),
+        RestoreBranchParams(source_id=MAIN, new_volume_id=VolumeId("vol-new"), target=AT_LSN, preserving_branch_id=OLD),
     ),
     (
         "create_timeline",
@@ -100,7 +100,7 @@ STORED: list[tuple[str, Json, ActionType, Params]] = [
         "create_timeline",
         {"variant": "finalize", "also_id": "br-old", "old_name": "before"},
         FinalizeRestore,
-        FinalizeRestoreParams(replaced_branch_id=OLD, old_name="before"),
+        FinalizeRestoreParams(replaced_branch_id=OLD, replaced_branch_name="before"),
     ),
     (
         "create_branch",

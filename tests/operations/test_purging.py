@@ -8,7 +8,7 @@ import pytest
 
 from bough.control.branches import deletion
 from bough.control.branches.branches import create_branch
-from bough.control.branches.plan import NewBranch
+from bough.control.branches.plan import RequestedBranch
 from bough.domain.branch import Branch, BranchLineage, BranchState
 from bough.domain.operation import Operation, OperationStatus
 from bough.ids import BranchId, ProjectId
@@ -22,7 +22,9 @@ async def _delete_child(platform: Platform, parent: Branch, name: str) -> Branch
     async with platform.store.read() as rows:
         project = await rows.projects.get(parent.project_id)
     assert project is not None
-    made = await create_branch(await platform.create_context(), project, NewBranch(parent_id=parent.id, name=name))
+    made = await create_branch(
+        await platform.create_context(), project, RequestedBranch(parent_id=parent.id, name=name)
+    )
     await platform.run_operations()
     async with platform.store.transaction() as rows:
         fresh = await rows.branches.get(project.id, made.branch.id)
@@ -79,7 +81,7 @@ async def test_what_another_branch_was_is_retired_and_not_removed(platform: Plat
     async with platform.store.transaction() as rows:
         lineage = await rows.lineages.get_by_volume(branch.volume_id)
         assert lineage is not None
-        await rows.lineages.add_stretch(BranchLineage(branch_id=main.id, position=1, lineage_id=lineage.id))
+        await rows.lineages.add_branch_lineage(BranchLineage(branch_id=main.id, position=1, lineage_id=lineage.id))
         if archived:
             await rows.branches.save(replace(branch, state=BranchState.ARCHIVED))
     ended = await run(platform, twice(DeleteBranch), await _enqueue(platform, branch))

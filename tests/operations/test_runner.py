@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,15 +12,16 @@ import pytest
 
 from bough import clock
 from bough.domain.locks import LockLevel, LockRequest
-from bough.domain.operation import Operation, OperationKind, OperationStatus
+from bough.domain.operation import Lane, Operation, OperationKind, OperationStatus
 from bough.domain.project import Project
 from bough.engine.port import Engine, EngineError
 from bough.errors import Busy
+from bough.operations import crashes
 from bough.operations.action import Action, ActionType, NewOperation, step
 from bough.operations.context import ActionContext
 from bough.operations.events import Events
 from bough.operations.outcome import Done, Goto, Outcome, RowWriter, Sleep
-from bough.operations.params import NoParams
+from bough.operations.params import NoParams, UndecodableParams
 from bough.operations.queue import OperationQueue
 from bough.operations.registry import ActionRegistry
 from bough.operations.runner import POLL_SECONDS, OperationRunner
@@ -107,7 +109,7 @@ class RunnerSetup:
         self.two_steps, self.follower = two_steps(script), follower(script)
         actions = ActionRegistry((self.two_steps, self.follower))
         self.events = Events()
-        self.queue = OperationQueue(store, self.events, actions, hold_seconds=0.3)
+        self.queue = OperationQueue(store, self.events, actions, conflict_timeout=0.3)
         self.runner = OperationRunner(store, NO_ENGINE, self.events, actions, workers=2)
 
     def new(self, action: ActionType | None = None) -> NewOperation:
@@ -228,7 +230,7 @@ async def test_a_runner_that_died_is_followed_by_another_at_the_recorded_step(
     dead = OperationRunner(
         runner_setup.store, NO_ENGINE, runner_setup.events, ActionRegistry([two_steps(Script())]), workers=1
     )
-    leased = await dead._lease_next()
+    leased = await dead._leases.lease_next()
     assert leased is not None
     await dead._executor.run_step(leased)  # `first` is recorded; then the process dies
     await runner_setup.runner.run_until_idle()
@@ -267,7 +269,7 @@ async def test_a_runner_that_lost_its_lease_writes_nothing(
         ActionRegistry([two_steps(Script(writes=adding(written)))]),
         workers=1,
     )
-    leased = await slow._lease_next()
+    leased = await slow._leases.lease_next()
     assert leased is not None
     halfway = await slow._executor.run_step(leased)
     later = clock.now() + timedelta(minutes=1)
@@ -276,6 +278,26 @@ async def test_a_runner_that_lost_its_lease_writes_nothing(
     with pytest.raises(LostLease):
         await slow._executor.run_step(halfway)
     assert not await runner_setup.has(written)
+
+
+async def test_an_operation_that_cannot_be_decoded_is_set_aside_with_the_reason(
+    runner_setup: RunnerSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (operation,) = await runner_setup.enqueue(runner_setup.new())
+    async with runner_setup.store.transaction() as rows:
+        await rows.operations.save(replace(operation, parameters={"version": 2}))
+    began = clock.now()
+    for minutes in range(2 * crashes.MAX_CRASHES):
+        monkeypatch.setattr(clock, "now", lambda now=began + timedelta(minutes=minutes): now)
+        with suppress(UndecodableParams):
+            await runner_setup.runner.run_until_idle()
+    aside = await runner_setup.reload(operation)
+    assert crashes.is_set_aside(aside)
+    assert (
+        aside.error
+        == "The operation is set aside: this version cannot read it. Contact the operator of this installation."
+    )
+    assert runner_setup.script.calls == []
 
 
 async def test_a_running_loop_is_woken_by_new_work(runner_setup: RunnerSetup) -> None:
@@ -320,7 +342,7 @@ async def test_urgent_work_has_workers_of_its_own(runner_setup: RunnerSetup) -> 
         urgent_workers=1,
     )
     (ordinary,) = await runner_setup.enqueue(runner_setup.new())
-    assert await runner._until_due([True]) == POLL_SECONDS
+    assert await runner._until_due([Lane.URGENT]) == POLL_SECONDS
     working = asyncio.create_task(runner.run())
     project = make_project(1)
     branch, endpoint = await add_project(runner_setup.store, project)

@@ -62,7 +62,7 @@ def stored_row(new: NewOperation) -> Row:
             return "create_branch", {**own, **_target(params.target)}, "make_volume"
         case RestoreBranchParams() as params:
             restore = {"variant": "restore", "source_id": params.source_id, "makes_volume_id": params.new_volume_id}
-            kept = {"also_id": params.preserved_branch_id} if params.preserved_branch_id else {}
+            kept = {"also_id": params.preserving_branch_id} if params.preserving_branch_id else {}
             return "create_timeline", {**restore, **_target(params.target), **kept}, "prepare"
         case FinalizeRestoreParams() as params:
             return "create_timeline", {"variant": "finalize", "also_id": params.replaced_branch_id}, "switch"

@@ -6,9 +6,9 @@ from typing import Any, cast
 from bough.control.audit import AuditRecord
 from bough.control.gateway.wakes import Wakes
 from bough.control.instant import claims, creation
-from bough.control.instant.creation import NewInstantDatabase
+from bough.control.instant.creation import RequestedInstantDatabase
 from bough.control.instant.databases import InstantDatabaseDetails, get_instant_database
-from bough.control.instant.prepared import create_unclaimed_context
+from bough.control.instant.unclaimed import create_unclaimed_context
 from bough.control.services import Services
 from bough.domain.audit import Actor, ActorKind
 from bough.domain.instant_database import InstantDatabase
@@ -17,7 +17,7 @@ from bough.domain.project import Project
 from bough.domain.user import User
 from bough.ids import InstantId, OperationId, ProjectId
 from support.accounts import finish_operations
-from support.pages_app import PagesApp, SignedInUser
+from support.pages_app import PagesApp, SignedInClient
 
 
 class _AlwaysRunning:
@@ -44,37 +44,37 @@ class ClaimableDatabase:
     def password(self) -> str:
         return self.uri.partition("@")[0].rpartition(":")[2]
 
-    async def get_shown(self) -> InstantDatabaseDetails:
+    async def get_details(self) -> InstantDatabaseDetails:
         """Returns the database as the API shows it."""
         return await get_instant_database(await create_unclaimed_context(self.services, _make_audit_record()), self.id)
 
     async def get_row(self) -> InstantDatabase:
         async with self.services.store.read() as rows:
-            found = await rows.instant_databases.get_by_project(self.project_id)
-        assert found is not None
-        return found
+            row = await rows.instant_databases.get_by_project(self.project_id)
+        assert row is not None
+        return row
 
     async def update_row(self, **changes: Any) -> None:
-        found = await self.get_row()
+        row = await self.get_row()
         async with self.services.store.transaction() as rows:
-            await rows.instant_databases.save(replace(found, **changes))
+            await rows.instant_databases.save(replace(row, **changes))
 
     async def get_project(self) -> Project:
         async with self.services.store.read() as rows:
-            found = await rows.projects.get(self.project_id)
-        assert found is not None
-        return found
+            row = await rows.projects.get(self.project_id)
+        assert row is not None
+        return row
 
 
-async def create_instant_database(parts: Services) -> ClaimableDatabase:
-    requested = NewInstantDatabase(ref="tests")
+async def create_instant_database(services: Services) -> ClaimableDatabase:
+    requested = RequestedInstantDatabase(ref="tests")
     created = await creation.create_instant_database(
-        replace(parts, wakes=cast(Wakes, _AlwaysRunning())), _make_audit_record(), requested
+        replace(services, wakes=cast(Wakes, _AlwaysRunning())), _make_audit_record(), requested
     )
-    await finish_operations(parts, created.database.project_id)
+    await finish_operations(services, created.database.project_id)
     assert created.connection_string
     return ClaimableDatabase(
-        services=parts, id=created.id, project_id=created.database.project_id, uri=created.connection_string
+        services=services, id=created.id, project_id=created.database.project_id, uri=created.connection_string
     )
 
 
@@ -84,7 +84,7 @@ def _make_audit_record() -> AuditRecord:
     return AuditRecord(anonymous, "test", address=str(OperationId.new()), request_id="test")
 
 
-async def begin_claim(app: PagesApp, created: ClaimableDatabase, person: SignedInUser) -> None:
+async def begin_claim(app: PagesApp, created: ClaimableDatabase, person: SignedInClient) -> None:
     """Starts the claim, which leads to the choice of an organization."""
     await person.client.get(created.claim_path)
     response = await person.client.post(f"{created.claim_path}/start")
@@ -95,13 +95,13 @@ async def begin_claim(app: PagesApp, created: ClaimableDatabase, person: SignedI
 async def claim_database(app: PagesApp, created: ClaimableDatabase, user: User) -> Organization:
     """Claims the database for the user's personal organization."""
     await claims.begin_claim(await app.create_context(user), created.id)
-    own = await get_personal_organization(app, user)
-    await claims.complete_claim(await app.create_context(user), created.id, own.id)
-    return own
+    personal = await get_personal_organization(app, user)
+    await claims.complete_claim(await app.create_context(user), created.id, personal.id)
+    return personal
 
 
 async def get_personal_organization(app: PagesApp, user: User) -> Organization:
     async with app.services.store.read() as rows:
-        found = await rows.organizations.get_personal(user.id)
-    assert found is not None
-    return found
+        row = await rows.organizations.get_personal(user.id)
+    assert row is not None
+    return row

@@ -70,26 +70,28 @@ class CheckedPage:
 
     async def check(self) -> None:
         await self.page.wait_for_load_state()  # a click returns before the new page is loaded
-        seen: dict[str, Any] = await self.page.evaluate(_INSPECT_SCRIPT)
-        where = f"{self.page.url}: {seen}"
-        assert seen["title"].endswith("· Bough"), where
-        assert seen["language"] == "en", where
-        assert seen["width"] <= 0, where
-        assert seen["read"] > 3, where
-        for nothing in ("faint", "nameless", "unfilled", "small", "doubled", "dangling"):
-            assert seen[nothing] == [], where
-        assert seen["headings"][0] == 1, where
-        assert seen["headings"].count(1) == 1, where
-        assert all(after <= before + 1 for before, after in zip(seen["headings"], seen["headings"][1:], strict=False))
-        assert seen["landmarks"] == ["header", "main", "footer"], where
-        assert seen["scripts"] == 0, where
-        assert self.problems == [], where
+        findings: dict[str, Any] = await self.page.evaluate(_INSPECT_SCRIPT)
+        details = f"{self.page.url}: {findings}"
+        assert findings["title"].endswith("· Bough"), details
+        assert findings["language"] == "en", details
+        assert findings["width"] <= 0, details
+        assert findings["read"] > 3, details
+        for name in ("faint", "nameless", "unfilled", "small", "doubled", "dangling"):
+            assert findings[name] == [], details
+        assert findings["headings"][0] == 1, details
+        assert findings["headings"].count(1) == 1, details
+        assert all(
+            after <= before + 1 for before, after in zip(findings["headings"], findings["headings"][1:], strict=False)
+        )
+        assert findings["landmarks"] == ["header", "main", "footer"], details
+        assert findings["scripts"] == 0, details
+        assert self.problems == [], details
 
     def _record_console(self, message: ConsoleMessage) -> None:
-        """An error status in the console is not a complaint."""
+        """Ignores messages about 4xx responses, which tests cause on purpose."""
         if message.type in ("error", "warning") and "the server responded with a status of 4" not in message.text:
             self.problems.append(message.text)
 
     def _record_request(self, url: str) -> None:
         if not url.startswith(f"{self._home}/"):
-            self.problems.append(f"asks elsewhere: {url}")
+            self.problems.append(f"requests another origin: {url}")

@@ -16,16 +16,16 @@ from bough.ids import BranchId, MemberId, OrganizationId, PermissionId, ProjectI
 from bough.pages import account_projects, user_agents
 from bough.store.audit import AuditQuery
 from support import platform
-from support.pages_app import PagesApp, ParsedPage, SignedInUser
+from support.pages_app import PagesApp, ParsedPage, SignedInClient
 
 
-async def _joins(app: PagesApp, user: User, org_id: OrganizationId, role: MemberRole) -> None:
+async def _add_member(app: PagesApp, user: User, org_id: OrganizationId, role: MemberRole) -> None:
     member = Member(id=MemberId.new(), org_id=org_id, user_id=user.id, role=role, joined_at=clock.now())
     async with app.services.store.transaction() as rows:
         await rows.members.add(member)
 
 
-async def _seen(person: SignedInUser) -> str:
+async def _read_account_text(person: SignedInClient) -> str:
     response = await person.client.get("/account")
     assert response.status_code == 200
     return unescape(response.text)
@@ -34,7 +34,7 @@ async def _seen(person: SignedInUser) -> str:
 async def test_a_project_is_shown_with_both_of_its_connection_strings(pages_app: PagesApp) -> None:
     person = await pages_app.sign_in_new_user()
     created = await pages_app.create_project(person.user, name="shop & co")
-    text = await _seen(person)
+    text = await _read_account_text(person)
     [uri] = created["connection_uris"]
     host = uri["connection_parameters"]["host"]
     pooled = uri["connection_uri"].replace(host, uri["connection_parameters"]["pooler_host"])
@@ -55,7 +55,7 @@ async def test_a_project_is_shown_with_both_of_its_connection_strings(pages_app:
 async def test_nobody_sees_the_project_of_another(pages_app: PagesApp) -> None:
     person, stranger = await pages_app.sign_in_new_user(), await pages_app.create_user()
     created = await pages_app.create_project(stranger, name="theirs alone")
-    text = await _seen(person)
+    text = await _read_account_text(person)
     assert "theirs alone" not in text
     assert created["project"]["id"] not in text
 
@@ -64,8 +64,8 @@ async def test_who_may_only_read_a_project_sees_no_password(pages_app: PagesApp)
     person, owner = await pages_app.sign_in_new_user(), await pages_app.create_user()
     organization = await create_organization(await pages_app.create_context(owner), "Looms")
     created = await pages_app.create_project(owner, name="looms", org_id=organization.id)
-    await _joins(pages_app, person.user, organization.id, MemberRole.VIEWER)
-    text = await _seen(person)
+    await _add_member(pages_app, person.user, organization.id, MemberRole.VIEWER)
+    text = await _read_account_text(person)
     assert "looms" in text
     assert "but not its passwords" in text
     assert created["connection_uris"][0]["connection_parameters"]["password"] not in text
@@ -83,7 +83,7 @@ async def test_a_project_that_is_shared_is_shown_with_its_strings(pages_app: Pag
     )
     async with pages_app.services.store.transaction() as rows:
         await rows.grants.add_permission(permission)
-    text = await _seen(person)
+    text = await _read_account_text(person)
     assert "shared with care" in text
     assert created["connection_uris"][0]["connection_uri"] in text
 
@@ -95,7 +95,7 @@ async def test_a_password_that_is_not_known_here_is_said_in_words(pages_app: Pag
         role = await rows.roles.get(BranchId(created["branch"]["id"]), created["roles"][0]["name"])
         assert role is not None
         await rows.roles.save(replace(role, sealed_password=None))
-    text = await _seen(person)
+    text = await _read_account_text(person)
     assert "was set with SQL" in text
     assert "postgresql://" not in text
 
@@ -106,9 +106,9 @@ async def test_a_list_that_is_cut_says_how_to_see_the_rest(
     person = await pages_app.sign_in_new_user()
     for name in ("first", "second", "third"):
         await pages_app.create_project(person.user, name=f"{name} project")
-    assert "GET /api/v2/projects" not in await _seen(person)
+    assert "GET /api/v2/projects" not in await _read_account_text(person)
     monkeypatch.setattr(account_projects, "MAX_PROJECTS", 2)
-    text = await _seen(person)
+    text = await _read_account_text(person)
     assert "third project" in text
     assert "first project" not in text
     assert "the 2 newest" in text
@@ -120,14 +120,14 @@ async def test_a_new_key_is_shown_once_and_works(pages_app: PagesApp) -> None:
     response = await person.client.post("/account/keys", name="laptop")
     assert (response.status_code, response.headers["cache-control"]) == (200, "no-store")
     [token] = re.findall(r"bough_key_[A-Za-z0-9]+", response.text)
-    text = await _seen(person)
+    text = await _read_account_text(person)
     assert "laptop" in text
     assert "never used" in text
     assert "bough_key_" not in text
     async with pages_app.open_client("192.0.2.99").client as client:
         called = await client.get(f"{platform.API}/users/me", headers={"Authorization": f"Bearer {token}"})
     assert called.json()["id"] == person.user.id
-    assert "from 192.0.2.99" in await _seen(person)
+    assert "from 192.0.2.99" in await _read_account_text(person)
     async with pages_app.services.store.read() as rows:
         [key] = await rows.api_keys.list_personal(person.user.id)
     assert token not in repr(key)
@@ -136,10 +136,10 @@ async def test_a_new_key_is_shown_once_and_works(pages_app: PagesApp) -> None:
 async def test_a_revoked_key_stops_working(pages_app: PagesApp) -> None:
     person = await pages_app.sign_in_new_user()
     _key, token = await create_personal_key(await pages_app.create_context(person.user), "old laptop")
-    number = ParsedPage(await _seen(person)).field_value("key")
-    response = await person.client.post("/account/keys/revoke", key=number)
+    key_id = ParsedPage(await _read_account_text(person)).field_value("key")
+    response = await person.client.post("/account/keys/revoke", key=key_id)
     assert (response.status_code, response.headers["location"]) == (303, "/account?done=key-revoked")
-    assert "old laptop" not in await _seen(person)
+    assert "old laptop" not in await _read_account_text(person)
     async with pages_app.open_client().client as client:
         called = await client.get(f"{platform.API}/users/me", headers={"Authorization": f"Bearer {token}"})
     assert called.status_code == 401
@@ -148,9 +148,9 @@ async def test_a_revoked_key_stops_working(pages_app: PagesApp) -> None:
 async def test_nobody_revokes_the_key_of_another(pages_app: PagesApp) -> None:
     person, other = await pages_app.sign_in_new_user(), await pages_app.create_user()
     key, _token = await create_personal_key(await pages_app.create_context(other), "theirs")
-    for number in (str(key.id), "999999999", "", "-1", "1e3", "9" * 400, "٣"):
-        refused = await person.client.post("/account/keys/revoke", key=number)
-        assert refused.status_code in (400, 404)
+    for key_id in (str(key.id), "999999999", "", "-1", "1e3", "9" * 400, "٣"):
+        rejected = await person.client.post("/account/keys/revoke", key=key_id)
+        assert rejected.status_code in (400, 404)
     async with pages_app.services.store.read() as rows:
         assert [each.id for each in await rows.api_keys.list_personal(other.id)] == [key.id]
 
@@ -159,8 +159,8 @@ async def test_nobody_revokes_the_key_of_another(pages_app: PagesApp) -> None:
 @pytest.mark.parametrize("name", ["", "   ", "x" * 65, "two\nlines"])
 async def test_a_name_that_will_not_do_is_refused(pages_app: PagesApp, path: str, name: str) -> None:
     person = await pages_app.sign_in_new_user()
-    refused = await person.client.post(path, name=name)
-    assert refused.status_code == 400
+    rejected = await person.client.post(path, name=name)
+    assert rejected.status_code == 400
     async with pages_app.services.store.read() as rows:
         assert await rows.api_keys.list_personal(person.user.id) == []
         assert len(await rows.organizations.list_by_user(person.user.id)) == 1
@@ -198,7 +198,7 @@ async def test_the_browsers_that_are_signed_in_are_listed(pages_app: PagesApp) -
     phone = pages_app.open_client("198.51.100.7")
     phone.client.headers["User-Agent"] = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0) Version/17.0 Safari/604.1 <i>"
     await phone.sign_in(person.user)
-    text = await _seen(person)
+    text = await _read_account_text(person)
     assert "Safari on iPhone" in text
     assert "from 198.51.100.7" in text
     assert text.count("this browser") == 1
@@ -210,7 +210,7 @@ async def test_the_audit_says_what_was_done_on_the_page(pages_app: PagesApp) -> 
     await person.client.post("/account/organizations", name="Looms")
     async with pages_app.services.store.read() as rows:
         lines = await rows.audit.page(AuditQuery(user_id=person.user.id), 10, None)
-    assert [(line.action, line.actor_kind, line.thing) for line in lines[:2]] == [
+    assert [(line.action, line.actor_kind, line.resource) for line in lines[:2]] == [
         ("create_organization", "person", "Looms"),
         ("create_api_key", "person", "laptop"),
     ]
@@ -237,8 +237,8 @@ def test_a_browser_has_a_name_for_people(agent: str, name: str) -> None:
 async def test_pages_count_as_requests_do(shared_platform: platform.Platform) -> None:
     app = PagesApp(shared_platform, rate_per_minute=4, rate_per_minute_and_address=6)
     person = await app.sign_in_new_user()
-    answers = [await person.client.get("/account") for _ in range(4)]
-    assert answers[-1].status_code == 429
-    assert int(answers[-1].headers["retry-after"]) >= 1
+    responses = [await person.client.get("/account") for _ in range(4)]
+    assert responses[-1].status_code == 429
+    assert int(responses[-1].headers["retry-after"]) >= 1
     anonymous = app.open_client()
     assert [(await anonymous.get("/signin")).status_code for _ in range(7)] == [200] * 6 + [429]

@@ -16,19 +16,19 @@ from pages.page_checks import CheckedPage, open_page
 from support.pages_app import PASSWORD, PagesApp, make_email
 
 LONG = "x" * 64
-BY = "button.main"
+SUBMIT = "button.main"
 
 
-async def _account(app: PagesApp, email: str) -> User:
+async def _create_account(app: PagesApp, email: str) -> User:
     async with app.services.store.transaction() as rows:
         return await accounts.add_account(rows, email, "Ada", await app.services.passwords.digest(PASSWORD))
 
 
-async def _signs_in(page: Page, app: PagesApp, email: str) -> None:
+async def _sign_in(page: Page, app: PagesApp, email: str) -> None:
     await page.goto(f"{app.url}/signin")
     await page.fill("#email", email)
     await page.fill("#password", PASSWORD)
-    await page.click(BY)
+    await page.click(SUBMIT)
 
 
 async def test_somebody_signs_up_and_begins_without_any_script(pages_server: PagesApp, browser: Browser) -> None:
@@ -37,30 +37,30 @@ async def test_somebody_signs_up_and_begins_without_any_script(pages_server: Pag
         await page.goto(pages_server.url)
         await page.click("text=Create an account")
         await page.fill("#email", email)
-        await page.click(BY)
+        await page.click(SUBMIT)
         assert await page.inner_text("h1") == "Check your mail"
         await page.goto(pages_server.url + await pages_server.get_mailed_link(email))
         await page.fill("#name", "Grace Hopper")
         await page.fill("#password", PASSWORD)
-        await page.click(BY)
+        await page.click(SUBMIT)
         assert page.url == f"{pages_server.url}/account"
         assert await page.inner_text("h1") == "Grace Hopper"
         await page.fill("#organization-name", "Compilers")
         await page.click("text=Create organization")
         assert await page.inner_text("[role=status]") == "The organization has been created. You are its admin."
-        created = await pages_server.create_project(await _found(pages_server, email), name="shop")
+        created = await pages_server.create_project(await _get_user(pages_server, email), name="shop")
         await page.reload()
-        shown = page.get_by_label("Direct")
-        assert not await shown.is_visible()
+        direct_uri = page.get_by_label("Direct")
+        assert not await direct_uri.is_visible()
         await page.click("summary")
-        assert await shown.input_value() == created["connection_uris"][0]["connection_uri"]
+        assert await direct_uri.input_value() == created["connection_uris"][0]["connection_uri"]
 
 
-async def _found(app: PagesApp, email: str) -> User:
+async def _get_user(app: PagesApp, email: str) -> User:
     async with app.services.store.read() as rows:
-        found = await rows.users.get_by_email(email)
-    assert found is not None
-    return found
+        user = await rows.users.get_by_email(email)
+    assert user is not None
+    return user
 
 
 async def test_the_keyboard_is_enough(pages_server: PagesApp, browser: Browser) -> None:
@@ -74,37 +74,37 @@ async def test_the_keyboard_is_enough(pages_server: PagesApp, browser: Browser) 
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/account")
         await page.keyboard.press("Tab")
-        assert await _focused(page) == "Skip to the content"
+        assert await _get_focused(page) == "Skip to the content"
         await page.keyboard.press("Enter")
-        await _tabs_to(page, "key-name")
+        await _tab_to(page, "key-name")
         await page.keyboard.type("laptop")
         await page.keyboard.press("Tab")
-        assert await _focused(page) == "Create key"
+        assert await _get_focused(page) == "Create key"
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/account/keys")
-        await _tabs_to(page, "key")
+        await _tab_to(page, "key")
         selected = "({value, selectionStart, selectionEnd}) => value.slice(selectionStart, selectionEnd)"
         copied = str(await page.locator("#key").evaluate(selected))
         assert copied.startswith("bough_key_")
         assert copied == await page.get_by_label("laptop").input_value()
         await page.goto(f"{pages_server.url}/account")
-        await _tabs_to(page, "Sign out")
+        await _tab_to(page, "Sign out")
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/signin")
 
 
-async def _tabs_to(page: Page, what: str) -> None:
-    """Every focused element is visibly marked."""
+async def _tab_to(page: Page, target: str) -> None:
+    """Presses Tab until the target has the focus. Every focused element must be visibly marked."""
     for _ in range(40):
         await page.keyboard.press("Tab")
         outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        assert outline == "solid", await _focused(page)
-        if await _focused(page) == what:
+        assert outline == "solid", await _get_focused(page)
+        if await _get_focused(page) == target:
             return
-    pytest.fail(f"the keyboard does not reach {what!r}")
+    pytest.fail(f"the keyboard does not reach {target!r}")
 
 
-async def _focused(page: Page) -> str:
+async def _get_focused(page: Page) -> str:
     return str(await page.evaluate("document.activeElement.id || document.activeElement.innerText"))
 
 
@@ -112,38 +112,38 @@ async def _focused(page: Page) -> str:
 async def test_every_page_fits_a_small_phone_and_can_be_read(
     pages_server: PagesApp, browser: Browser, scheme: Literal["light", "dark"]
 ) -> None:
-    user = await _account(pages_server, f"{scheme}-{LONG[:40]}@{LONG[:60]}.example")
-    paths, invitations = await _links(pages_server, user)
+    user = await _create_account(pages_server, f"{scheme}-{LONG[:40]}@{LONG[:60]}.example")
+    paths, invitations = await _create_links(pages_server, user)
     async with open_page(browser, color_scheme=scheme, viewport={"width": 320, "height": 640}) as page:
-        looked = CheckedPage(page, pages_server.url)
+        checked_page = CheckedPage(page, pages_server.url)
         for path in ("/signin", "/signup", "/forgot", *paths, *invitations):
             await page.goto(pages_server.url + path)
-            await looked.check()
+            await checked_page.check()
         for path in ("/forgot", "/signup", "/signin"):
             await page.goto(pages_server.url + path)
             await page.fill("#email", f"{scheme}-{LONG}@example.com" if path == "/signin" else make_email())
             if path == "/signin":
                 await page.fill("#password", "no password of theirs")
-            await page.click(BY)
-            await looked.check()
-        await _fills(pages_server, user)
-        await _signs_in(page, pages_server, user.email)
+            await page.click(SUBMIT)
+            await checked_page.check()
+        await _fill_account(pages_server, user)
+        await _sign_in(page, pages_server, user.email)
         assert page.url == f"{pages_server.url}/account"
-        await looked.check()
+        await checked_page.check()
         for path in (*invitations, "/reset"):
             await page.goto(pages_server.url + path)
-            await looked.check()
+            await checked_page.check()
         await page.goto(f"{pages_server.url}/account")
         await page.fill("#password-old", "no password of theirs")
         await page.fill("#password-new", "some other password")
         await page.click("text=Change password")
-        await looked.check()
+        await checked_page.check()
         await page.fill("#key-name", LONG)
         await page.click("text=Create key")
-        await looked.check()
+        await checked_page.check()
 
 
-async def _links(app: PagesApp, user: User) -> tuple[list[str], list[str]]:
+async def _create_links(app: PagesApp, user: User) -> tuple[list[str], list[str]]:
     """Creates a mail link of each kind, and an invitation for the user and for a new address."""
     inviter, other = await app.create_user(), make_email()
     async with app.services.store.transaction() as rows:
@@ -157,14 +157,14 @@ async def _links(app: PagesApp, user: User) -> tuple[list[str], list[str]]:
             "/welcome/finish": await accounts.add_link(rows, app.services.keys, LinkPurpose.SIGN_UP, user.email),
         }
     organization = await create_organization(await app.create_context(inviter), LONG)
-    invited = [Invitee(email, MemberRole.EDITOR) for email in (user.email, other)]
-    await create_invitations(await app.create_context(inviter), organization, invited)
+    invitees = [Invitee(email, MemberRole.EDITOR) for email in (user.email, other)]
+    await create_invitations(await app.create_context(inviter), organization, invitees)
     links = [f"{path}?token={token}" for path, token in tokens.items()]
     return [*links, "/reset?token=none"], [await app.get_mailed_link(user.email), await app.get_mailed_link(other)]
 
 
-async def _fills(app: PagesApp, user: User) -> None:
-    """An account in which all texts are long."""
+async def _fill_account(app: PagesApp, user: User) -> None:
+    """Fills the account with long texts."""
     await app.create_project(user, name=LONG)
     await create_personal_key(await app.create_context(user), LONG)
     await create_organization(await app.create_context(user), LONG)

@@ -10,24 +10,24 @@ from bough import clock
 from bough.config import DEFAULT_PLANS
 from bough.control import defaults
 from bough.control.people.organizations import create_organization
-from bough.domain.allowance import Fullness, TransferPeriod
+from bough.domain.allowance import DataTransferPeriod, Fullness
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantStatus
 from bough.domain.organization import Member, MemberRole, Organization
 from bough.domain.user import User
 from bough.ids import MemberId
 from bough.store.audit import AuditQuery
 from pages.instant_databases import begin_claim, claim_database, create_instant_database, get_personal_organization
-from support.pages_app import PagesApp, ParsedPage, SignedInUser
+from support.pages_app import PagesApp, ParsedPage, SignedInClient
 
 
-async def _seen(person: SignedInUser, path: str) -> str:
+async def _read_page_text(person: SignedInClient, path: str) -> str:
     response = await person.client.get(path)
     assert response.status_code == 200
     return " ".join(unescape(response.text).split())
 
 
-async def _joins(app: PagesApp, user: User, role: MemberRole, name: str) -> Organization:
-    """Creates another user's organization."""
+async def _join_new_organization(app: PagesApp, user: User, role: MemberRole, name: str) -> Organization:
+    """Creates an organization of another user and adds the user to it."""
     organization = await create_organization(await app.create_context(await app.create_user()), name)
     member = Member(id=MemberId.new(), org_id=organization.id, user_id=user.id, role=role, joined_at=clock.now())
     async with app.services.store.transaction() as rows:
@@ -45,13 +45,13 @@ async def test_whoever_has_the_link_sees_what_it_leads_to_and_no_password(pages_
     assert response.status_code == 200
     text = response.text
     row = await created.get_row()
-    for moment in (row.created_at, row.expires_at):
-        assert f'datetime="{moment:%Y-%m-%dT%H:%M:%SZ}"' in text
+    for timestamp in (row.created_at, row.expires_at):
+        assert f'datetime="{timestamp:%Y-%m-%dT%H:%M:%SZ}"' in text
     for word in (created.project_id, "<dd>17</dd>", "US East 2 (Ohio)", "neondb", "31.6 MB", "UNCLAIMED"):
         assert word in text
     for secret in (created.password, "postgresql://", row.digest, row.sealed_id):
         assert secret not in text
-    assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
+    assert (await created.get_details()).status is InstantStatus.UNCLAIMED
 
 
 async def test_who_comes_because_nothing_goes_on_is_told_why(pages_app: PagesApp) -> None:
@@ -62,7 +62,7 @@ async def test_who_comes_because_nothing_goes_on_is_told_why(pages_app: PagesApp
         branch = await rows.branches.get_default(created.project_id)
         assert branch is not None
         await rows.allowances.set_fullness(branch.id, Fullness.FULL, 101 * 1024**2)
-        period = TransferPeriod(project_id=created.project_id, began_at=now, bytes_before=0, is_over=True)
+        period = DataTransferPeriod(project_id=created.project_id, began_at=now, bytes_before=0, is_limit_reached=True)
         await rows.allowances.save_period(period)
     text = (await pages_app.open_client().get(created.claim_path)).text
     assert "It is full: an unclaimed database can store 100 MB." in text
@@ -72,14 +72,16 @@ async def test_who_comes_because_nothing_goes_on_is_told_why(pages_app: PagesApp
 async def test_a_claim_resets_what_was_transferred(pages_app: PagesApp) -> None:
     created, before = await create_instant_database(pages_app.services), clock.now()
     async with pages_app.services.store.transaction() as rows:
-        period = TransferPeriod(project_id=created.project_id, began_at=before, bytes_before=0, is_over=True)
+        period = DataTransferPeriod(
+            project_id=created.project_id, began_at=before, bytes_before=0, is_limit_reached=True
+        )
         await rows.allowances.save_period(period)
     await claim_database(pages_app, created, await pages_app.create_user())
     async with pages_app.services.store.read() as rows:
-        found = await rows.allowances.get_transfer(created.project_id)
+        found = await rows.allowances.get_data_transfer(created.project_id)
     assert found is not None
     assert found.period is not None
-    assert (found.period.bytes_before, found.period.is_over) == (found.transferred_bytes, False)
+    assert (found.period.bytes_before, found.period.is_limit_reached) == (found.transferred_bytes, False)
     assert found.period.began_at > before
 
 
@@ -101,22 +103,22 @@ async def test_whoever_is_not_signed_in_is_asked_to_and_comes_back(pages_app: Pa
 async def test_a_claim_from_the_first_button_to_the_last(pages_app: PagesApp) -> None:
     created, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
     own = await get_personal_organization(pages_app, person.user)
-    assert "Claim this database" in await _seen(person, created.claim_path)
+    assert "Claim this database" in await _read_page_text(person, created.claim_path)
     await begin_claim(pages_app, created, person)
-    assert (await created.get_shown()).status is InstantStatus.CLAIMING
-    text = await _seen(person, created.claim_path)
+    assert (await created.get_details()).status is InstantStatus.CLAIMING
+    text = await _read_page_text(person, created.claim_path)
     for word in ("no longer expires", "512 MB of storage", "5 GB of transfer per month", f'value="{own.id}"'):
         assert word in text
     response = await person.client.post(f"{created.claim_path}/confirm", org_id=own.id)
     assert (response.status_code, response.headers["location"]) == (303, created.claim_path)
     for _ in range(2):  # the page can be reloaded
-        text = await _seen(person, created.claim_path)
+        text = await _read_page_text(person, created.claim_path)
         assert "The database is yours" in text
         for word in (created.project_id, own.name, "/account", "Your connection string still works"):
             assert word in text
-    seen = await created.get_shown()
+    seen = await created.get_details()
     assert (seen.status, seen.connection_string) == (InstantStatus.CLAIMED, None)
-    account = await _seen(person, "/account")
+    account = await _read_page_text(person, "/account")
     assert created.project_id in account
     assert created.uri in account
 
@@ -134,7 +136,7 @@ async def test_the_project_is_as_if_its_claimer_had_made_it(pages_app: PagesApp)
         branches = await rows.branches.list_in_project(created.project_id)
         row = await created.get_row()
     assert [branch.created_by for branch in branches] == [user.id]
-    assert (row.claimed_by, row.expires_at) == (user.id, (await created.get_shown()).database.expires_at)
+    assert (row.claimed_by, row.expires_at) == (user.id, (await created.get_details()).database.expires_at)
 
 
 async def test_a_plan_that_keeps_less_history_gives_less(pages_app: PagesApp) -> None:
@@ -147,9 +149,9 @@ async def test_a_plan_that_keeps_less_history_gives_less(pages_app: PagesApp) ->
 
 async def test_only_organizations_that_may_have_it_are_offered_and_their_own_comes_first(pages_app: PagesApp) -> None:
     created, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
-    looms = await _joins(pages_app, person.user, MemberRole.MEMBER, "An & Co looms")
+    looms = await _join_new_organization(pages_app, person.user, MemberRole.MEMBER, "An & Co looms")
     for role in (MemberRole.EDITOR, MemberRole.VIEWER, MemberRole.COLLABORATOR):
-        await _joins(pages_app, person.user, role, "not for them")
+        await _join_new_organization(pages_app, person.user, role, "not for them")
     async with pages_app.services.store.transaction() as rows:
         await rows.organizations.save(replace(looms, plan="unlimited"))
     await begin_claim(pages_app, created, person)
@@ -159,14 +161,14 @@ async def test_only_organizations_that_may_have_it_are_offered_and_their_own_com
     assert "An &amp; Co looms</strong>: 16 TB of storage, 1 PB of transfer" in response.text
     await person.client.post(f"{created.claim_path}/confirm", org_id=looms.id)
     assert (await created.get_project()).org_id == looms.id
-    assert "An & Co looms" in await _seen(person, created.claim_path)
+    assert "An & Co looms" in await _read_page_text(person, created.claim_path)
 
 
 async def test_buttons_that_are_pressed_twice_do_no_more_than_once(pages_app: PagesApp) -> None:
     created, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
     own, other = (
         await get_personal_organization(pages_app, person.user),
-        await _joins(pages_app, person.user, MemberRole.MEMBER, "other"),
+        await _join_new_organization(pages_app, person.user, MemberRole.MEMBER, "other"),
     )
     for step in ("start", "start", "cancel", "cancel", "start"):
         response = await person.client.post(f"{created.claim_path}/{step}")
@@ -177,7 +179,7 @@ async def test_buttons_that_are_pressed_twice_do_no_more_than_once(pages_app: Pa
     for step in ("start", "cancel"):
         assert (await person.client.post(f"{created.claim_path}/{step}")).headers["location"] == created.claim_path
     assert (await created.get_project()).org_id == own.id
-    assert (await created.get_shown()).status is InstantStatus.CLAIMED
+    assert (await created.get_details()).status is InstantStatus.CLAIMED
 
 
 async def test_a_claim_that_is_cancelled_is_open_to_others(pages_app: PagesApp) -> None:
@@ -188,11 +190,11 @@ async def test_a_claim_that_is_cancelled_is_open_to_others(pages_app: PagesApp) 
     )
     await begin_claim(pages_app, created, person)
     await other.client.post(f"{created.claim_path}/cancel")  # has no effect for another user
-    assert (await created.get_shown()).status is InstantStatus.CLAIMING
+    assert (await created.get_details()).status is InstantStatus.CLAIMING
     await person.client.post(f"{created.claim_path}/cancel")
-    assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
+    assert (await created.get_details()).status is InstantStatus.UNCLAIMED
     await begin_claim(pages_app, created, other)
-    assert "Choose an organization" in await _seen(other, created.claim_path)
+    assert "Choose an organization" in await _read_page_text(other, created.claim_path)
 
 
 async def test_a_claim_that_is_not_finished_is_open_to_others_after_a_quarter_of_an_hour(
@@ -207,12 +209,12 @@ async def test_a_claim_that_is_not_finished_is_open_to_others_after_a_quarter_of
     await begin_claim(pages_app, created, person)
     until = (await created.get_row()).claiming_until
     assert until is not None
-    assert f"{until:%-d %B %Y, %H:%M} UTC" in await _seen(other, created.claim_path)
+    assert f"{until:%-d %B %Y, %H:%M} UTC" in await _read_page_text(other, created.claim_path)
     with monkeypatch.context() as later:
         later.setattr(clock, "now", lambda: until - timedelta(microseconds=1))
-        assert (await created.get_shown()).status is InstantStatus.CLAIMING
+        assert (await created.get_details()).status is InstantStatus.CLAIMING
         later.setattr(clock, "now", lambda: until)
-        assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
+        assert (await created.get_details()).status is InstantStatus.UNCLAIMED
         late = await person.client.post(f"{created.claim_path}/confirm", org_id=own.id)
         assert late.status_code == 409
         assert "This claim has expired" in late.text

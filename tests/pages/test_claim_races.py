@@ -42,44 +42,44 @@ async def pages_app_on_store(
 ) -> AsyncIterator[PagesApp]:
     """The pages with each kind of store."""
     async with open_store(request.param, tmp_path_factory.mktemp("store"), postgres_server) as store:
-        yield _over(shared_platform, store)
+        yield _make_app(shared_platform, store)
 
 
-def _over(platform: Platform, store: Store, **changes: Any) -> PagesApp:
+def _make_app(platform: Platform, store: Store, **changes: Any) -> PagesApp:
     app = PagesApp(platform, **changes)
     app.services = replace(app.services, store=store, queue=OperationQueue(store, Events(), ALL_ACTIONS, 5))
     return app
 
 
 @pytest.fixture
-def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Delays each decision before it is written, so that concurrent decisions could use outdated rows."""
+def slow_saves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delays each save, so that concurrent claims could use outdated rows."""
     save = InstantDatabases.save
 
-    async def think_and_save(rows: InstantDatabases, database: InstantDatabase) -> None:
+    async def delayed_save(rows: InstantDatabases, database: InstantDatabase) -> None:
         await asyncio.sleep(0.05)
         await save(rows, database)
 
-    monkeypatch.setattr(InstantDatabases, "save", think_and_save)
+    monkeypatch.setattr(InstantDatabases, "save", delayed_save)
 
 
-async def _run_all(*work: Awaitable[None]) -> list[BaseException | None]:
+async def _run_all(*claims: Awaitable[None]) -> list[BaseException | None]:
     """Returns the error of each; None for success."""
-    answers = await asyncio.gather(*work, return_exceptions=True)
-    assert all(response is None or isinstance(response, Conflict) for response in answers), answers
-    return answers
+    results = await asyncio.gather(*claims, return_exceptions=True)
+    assert all(result is None or isinstance(result, Conflict) for result in results), results
+    return results
 
 
-@pytest.mark.usefixtures("slowly")
+@pytest.mark.usefixtures("slow_saves")
 async def test_of_two_who_begin_at_once_one_does_and_the_other_is_told(pages_app_on_store: PagesApp) -> None:
     created, people = (
         await create_instant_database(pages_app_on_store.services),
         [await pages_app_on_store.create_user() for _ in range(2)],
     )
     contexts = [await pages_app_on_store.create_context(user) for user in people]
-    answers = await _run_all(*(begin_claim(each, created.id) for each in contexts))
-    assert sum(response is None for response in answers) == 1
-    assert "Another user is claiming" in str(next(filter(None, answers)))
+    results = await _run_all(*(begin_claim(each, created.id) for each in contexts))
+    assert sum(result is None for result in results) == 1
+    assert "Another user is claiming" in str(next(filter(None, results)))
 
 
 async def test_of_two_who_confirm_at_once_one_gets_it(pages_app_on_store: PagesApp) -> None:
@@ -89,45 +89,48 @@ async def test_of_two_who_confirm_at_once_one_gets_it(pages_app_on_store: PagesA
         await pages_app_on_store.create_user(),
         await pages_app_on_store.create_user(),
     )
-    homes = [(await get_personal_organization(pages_app_on_store, user)).id for user in (first, second)]
+    personal_org_ids = [(await get_personal_organization(pages_app_on_store, user)).id for user in (first, second)]
     await begin_claim(await pages_app_on_store.create_context(first), created.id)
-    holder = await created.get_row()
-    await created.update_row(claiming_until=holder.created_at)
-    late = [
-        _whole(pages_app_on_store, second, created.id),
-        complete_claim(await pages_app_on_store.create_context(first), created.id, homes[0]),
+    row = await created.get_row()
+    await created.update_row(claiming_until=row.created_at)
+    attempts = [
+        _begin_and_complete(pages_app_on_store, second, created.id),
+        complete_claim(await pages_app_on_store.create_context(first), created.id, personal_org_ids[0]),
     ]
-    answers = await _run_all(*late)
-    assert [response is None for response in answers] == [True, False]
-    assert (await created.get_project()).org_id == homes[1]
-    assert (await created.get_shown()).status is InstantStatus.CLAIMED
+    results = await _run_all(*attempts)
+    assert [result is None for result in results] == [True, False]
+    assert (await created.get_project()).org_id == personal_org_ids[1]
+    assert (await created.get_details()).status is InstantStatus.CLAIMED
 
 
-@pytest.mark.usefixtures("slowly")
+@pytest.mark.usefixtures("slow_saves")
 async def test_of_many_who_claim_it_whole_exactly_one_has_it_in_the_end(pages_app_on_store: PagesApp) -> None:
     created = await create_instant_database(pages_app_on_store.services)
     people = [await pages_app_on_store.create_user() for _ in range(8)]
-    answers = await _run_all(*(_whole(pages_app_on_store, user, created.id) for user in people))
-    winners = [user for user, response in zip(people, answers, strict=True) if response is None]
+    results = await _run_all(*(_begin_and_complete(pages_app_on_store, user, created.id) for user in people))
+    winners = [user for user, result in zip(people, results, strict=True) if result is None]
     assert len(winners) == 1
     assert (await created.get_project()).org_id == (await get_personal_organization(pages_app_on_store, winners[0])).id
-    await _is_nowhere_else(pages_app_on_store, created, [user for user in people if user is not winners[0]])
+    await _check_owns_nothing(pages_app_on_store, created, [user for user in people if user is not winners[0]])
 
 
-@pytest.mark.usefixtures("slowly")
+@pytest.mark.usefixtures("slow_saves")
 async def test_one_person_who_confirms_twice_at_once_has_it_in_one_place(pages_app_on_store: PagesApp) -> None:
     created, user = await create_instant_database(pages_app_on_store.services), await pages_app_on_store.create_user()
-    own = await get_personal_organization(pages_app_on_store, user)
+    personal_org = await get_personal_organization(pages_app_on_store, user)
     team = await create_organization(await pages_app_on_store.create_context(user), "Team")
     await begin_claim(await pages_app_on_store.create_context(user), created.id)
-    confirmed = [
-        complete_claim(await pages_app_on_store.create_context(user), created.id, each.id) for each in (own, team)
+    confirmations = [
+        complete_claim(await pages_app_on_store.create_context(user), created.id, each.id)
+        for each in (personal_org, team)
     ]
-    assert await _run_all(*confirmed) == [None, None]
-    assert (await created.get_project()).org_id in (own.id, team.id)
+    assert await _run_all(*confirmations) == [None, None]
+    assert (await created.get_project()).org_id in (personal_org.id, team.id)
     async with pages_app_on_store.services.store.read() as rows:
         assert (
-            await rows.projects.count_in_organization(own.id) + await rows.projects.count_in_organization(team.id) == 1
+            await rows.projects.count_in_organization(personal_org.id)
+            + await rows.projects.count_in_organization(team.id)
+            == 1
         )
         lines = await rows.audit.page(AuditQuery(project_id=created.project_id), 100, None)
     org_ids = [line.org_id for line in lines if "destination_org_id" in line.details]
@@ -136,48 +139,48 @@ async def test_one_person_who_confirms_twice_at_once_has_it_in_one_place(pages_a
 
 async def test_an_organization_that_has_room_for_one_gets_one_of_two(pages_app_on_store: PagesApp) -> None:
     user = await pages_app_on_store.create_user()
-    own = await get_personal_organization(pages_app_on_store, user)
+    personal_org = await get_personal_organization(pages_app_on_store, user)
     plans = {name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}
     small = {**plans, "free": {**plans["free"], "projects": 1}}
-    app = _over(pages_app_on_store.platform, pages_app_on_store.services.store, plans=small)
+    app = _make_app(pages_app_on_store.platform, pages_app_on_store.services.store, plans=small)
     both = [await create_instant_database(app.services) for _ in range(2)]
     for created in both:
         await begin_claim(await app.create_context(user), created.id)
-    work = [complete_claim(await app.create_context(user), created.id, own.id) for created in both]
-    answers = await asyncio.gather(*work, return_exceptions=True)
-    assert sorted(type(response).__name__ for response in answers) == ["CapacityExceeded", "NoneType"]
+    claims = [complete_claim(await app.create_context(user), created.id, personal_org.id) for created in both]
+    results = await asyncio.gather(*claims, return_exceptions=True)
+    assert sorted(type(result).__name__ for result in results) == ["CapacityExceeded", "NoneType"]
     async with pages_app_on_store.services.store.read() as rows:
-        assert await rows.projects.count_in_organization(own.id) == 1
+        assert await rows.projects.count_in_organization(personal_org.id) == 1
 
 
 async def test_a_claim_that_fails_half_way_has_not_happened(
     pages_app_on_store: PagesApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     created, user = await create_instant_database(pages_app_on_store.services), await pages_app_on_store.create_user()
-    own = await get_personal_organization(pages_app_on_store, user)
+    personal_org = await get_personal_organization(pages_app_on_store, user)
     await begin_claim(await pages_app_on_store.create_context(user), created.id)
     before = await created.get_row(), await created.get_project()
-    with monkeypatch.context() as broken:
-        broken.setattr(InstantDatabases, "save", _dies)
+    with monkeypatch.context() as patch:
+        patch.setattr(InstantDatabases, "save", _raise_error)
         with pytest.raises(ZeroDivisionError):
-            await complete_claim(await pages_app_on_store.create_context(user), created.id, own.id)
+            await complete_claim(await pages_app_on_store.create_context(user), created.id, personal_org.id)
     assert (await created.get_row(), await created.get_project()) == before
     await claim_database(pages_app_on_store, created, user)
 
 
-async def _dies(*_: object) -> None:
+async def _raise_error(*_: object) -> None:
     raise ZeroDivisionError
 
 
-async def _whole(app: PagesApp, user: User, instant_id: InstantId) -> None:
-    own = await get_personal_organization(app, user)
+async def _begin_and_complete(app: PagesApp, user: User, instant_id: InstantId) -> None:
+    personal_org = await get_personal_organization(app, user)
     await begin_claim(await app.create_context(user), instant_id)
-    await complete_claim(await app.create_context(user), instant_id, own.id)
+    await complete_claim(await app.create_context(user), instant_id, personal_org.id)
 
 
-async def _is_nowhere_else(app: PagesApp, created: ClaimableDatabase, people: list[User]) -> None:
+async def _check_owns_nothing(app: PagesApp, created: ClaimableDatabase, people: list[User]) -> None:
     async with app.services.store.read() as rows:
         for user in people:
-            home = await rows.organizations.get_personal(user.id)
-            assert home is not None
-            assert await rows.projects.count_in_organization(home.id) == 0
+            personal = await rows.organizations.get_personal(user.id)
+            assert personal is not None
+            assert await rows.projects.count_in_organization(personal.id) == 0

@@ -23,21 +23,21 @@ from pages.instant_databases import (
     get_personal_organization,
 )
 from support import platform
-from support.pages_app import PagesApp, SignedInUser
+from support.pages_app import PagesApp, SignedInClient
 from support.stores import make_operation
 
 STEPS = ("start", "confirm", "cancel")
-NO_IDS = ["x", "0", "a" * 32 + "0", "%00", "é", "00000000-0000-7000-8000-00000000000g", "{}", " "]
+MALFORMED_IDS = ["x", "0", "a" * 32 + "0", "%00", "é", "00000000-0000-7000-8000-00000000000g", "{}", " "]
 
 
-async def _expired(app: PagesApp) -> ClaimableDatabase:
+async def _create_expired(app: PagesApp) -> ClaimableDatabase:
     created = await create_instant_database(app.services)
     await created.update_row(expires_at=clock.now())
     return created
 
 
-async def _deleted(app: PagesApp) -> ClaimableDatabase:
-    """Deletes the project as the user who claimed it."""
+async def _create_claimed_and_deleted(app: PagesApp) -> ClaimableDatabase:
+    """Creates a database that was claimed and then deleted by its owner."""
     created = await create_instant_database(app.services)
     await claim_database(app, created, await app.create_user())
     project = await created.get_project()
@@ -48,7 +48,12 @@ async def _deleted(app: PagesApp) -> ClaimableDatabase:
 
 async def test_wrong_expired_and_deleted_ids_have_one_page(pages_app: PagesApp) -> None:
     person = await pages_app.sign_in_new_user()
-    deleted = [InstantId.new(), (await _expired(pages_app)).id, (await _deleted(pages_app)).id, *NO_IDS]
+    deleted = [
+        InstantId.new(),
+        (await _create_expired(pages_app)).id,
+        (await _create_claimed_and_deleted(pages_app)).id,
+        *MALFORMED_IDS,
+    ]
     pages = set()
     for text in deleted:
         response = await person.client.get(f"/claim/{text}")
@@ -56,8 +61,8 @@ async def test_wrong_expired_and_deleted_ids_have_one_page(pages_app: PagesApp) 
         assert NOT_FOUND_MESSAGE in response.text
         pages.add(response.text)
         for step in STEPS:
-            refused = await person.client.post(f"/claim/{text}/{step}", org_id="org-any")
-            assert (refused.status_code, refused.text) == (404, response.text), (text, step)
+            rejected = await person.client.post(f"/claim/{text}/{step}", org_id="org-any")
+            assert (rejected.status_code, rejected.text) == (404, response.text), (text, step)
     assert len(pages) == 1
 
 
@@ -81,11 +86,11 @@ async def test_a_database_that_is_somebodys_says_so_and_no_more(pages_app: Pages
         for private in (owner.email, own.name, created.project_id, created.password):
             assert f">{private}<" not in response.text
     for step in ("start", "confirm"):
-        refused = await other.client.post(
+        rejected = await other.client.post(
             f"{created.claim_path}/{step}", org_id=(await get_personal_organization(pages_app, other.user)).id
         )
-        assert refused.status_code == 409
-        assert "has already been claimed" in refused.text
+        assert rejected.status_code == 409
+        assert "has already been claimed" in rejected.text
     assert (await created.get_project()).org_id == own.id
 
 
@@ -102,9 +107,9 @@ async def test_a_database_that_somebody_else_is_claiming_says_until_when(pages_a
     assert first.user.email not in shown.text
     org_id = (await get_personal_organization(pages_app, second.user)).id
     for step in ("start", "confirm"):
-        refused = await second.client.post(f"{created.claim_path}/{step}", org_id=org_id)
-        assert refused.status_code == 409
-        assert "Another user is claiming it" in refused.text
+        rejected = await second.client.post(f"{created.claim_path}/{step}", org_id=org_id)
+        assert rejected.status_code == 409
+        assert "Another user is claiming it" in rejected.text
     own = await get_personal_organization(pages_app, first.user)
     assert (await first.client.post(f"{created.claim_path}/confirm", org_id=own.id)).status_code == 303
 
@@ -112,11 +117,11 @@ async def test_a_database_that_somebody_else_is_claiming_says_until_when(pages_a
 async def test_nobody_confirms_what_they_did_not_begin(pages_app: PagesApp) -> None:
     created, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
     await person.client.get(created.claim_path)
-    refused = await person.client.post(
+    rejected = await person.client.post(
         f"{created.claim_path}/confirm", org_id=(await get_personal_organization(pages_app, person.user)).id
     )
-    assert refused.status_code == 409
-    assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
+    assert rejected.status_code == 409
+    assert (await created.get_details()).status is InstantStatus.UNCLAIMED
 
 
 @pytest.mark.parametrize(
@@ -148,12 +153,12 @@ async def test_an_organization_that_may_not_have_it_is_refused_beside_the_form(
         async with pages_app.services.store.transaction() as rows:
             await rows.members.add(member)
     await begin_claim(pages_app, created, person)
-    refused = await person.client.post(f"{created.claim_path}/confirm", org_id=org_id)
-    assert refused.status_code == status
-    assert 'id="problem"' in refused.text
-    assert f"{created.claim_path}/confirm" in refused.text
+    rejected = await person.client.post(f"{created.claim_path}/confirm", org_id=org_id)
+    assert rejected.status_code == status
+    assert 'id="problem"' in rejected.text
+    assert f"{created.claim_path}/confirm" in rejected.text
     assert (await created.get_project()).org_id == UNCLAIMED_ORGANIZATION
-    assert (await created.get_shown()).status is InstantStatus.CLAIMING
+    assert (await created.get_details()).status is InstantStatus.CLAIMING
 
 
 async def test_an_organization_without_room_is_refused_beside_the_form_and_another_can_be_chosen(
@@ -168,10 +173,10 @@ async def test_an_organization_without_room_is_refused_beside_the_form_and_anoth
         await rows.organizations.save(replace(team, plan="unlimited"))
     await begin_claim(small, created, person)
     before = await created.get_project()
-    refused = await person.client.post(f"{created.claim_path}/confirm", org_id=own.id)
-    assert refused.status_code == 406
-    assert "nothing was moved" in refused.text
-    assert f'value="{own.id}" selected' in refused.text
+    rejected = await person.client.post(f"{created.claim_path}/confirm", org_id=own.id)
+    assert rejected.status_code == 406
+    assert "nothing was moved" in rejected.text
+    assert f'value="{own.id}" selected' in rejected.text
     assert await created.get_project() == before
     assert (await person.client.post(f"{created.claim_path}/confirm", org_id=team.id)).status_code == 303
     assert (await created.get_project()).org_id == team.id
@@ -208,11 +213,11 @@ async def test_work_on_the_project_is_waited_for_and_then_named(pages_app: Pages
     await begin_claim(pages_app, created, person)
     async with pages_app.services.store.transaction() as rows:
         await rows.operations.add(make_operation(created.project_id, due_at=clock.now() + timedelta(days=1)))
-    refused = await person.client.post(f"{created.claim_path}/confirm", org_id=own.id)
-    assert refused.status_code == 423
-    assert "try again in a moment" in refused.text
-    assert int(refused.headers["retry-after"]) >= 1
-    assert (await created.get_shown()).status is InstantStatus.CLAIMING
+    rejected = await person.client.post(f"{created.claim_path}/confirm", org_id=own.id)
+    assert rejected.status_code == 423
+    assert "try again in a moment" in rejected.text
+    assert int(rejected.headers["retry-after"]) >= 1
+    assert (await created.get_details()).status is InstantStatus.CLAIMING
 
 
 async def test_forms_of_whoever_is_not_signed_in_change_nothing_and_lead_to_the_page(pages_app: PagesApp) -> None:
@@ -222,24 +227,24 @@ async def test_forms_of_whoever_is_not_signed_in_change_nothing_and_lead_to_the_
     for step in STEPS:
         response = await browser.post(f"{created.claim_path}/{step}", org_id="org-any")
         assert (response.status_code, response.headers["location"]) == (303, created.claim_path)
-    assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
+    assert (await created.get_details()).status is InstantStatus.UNCLAIMED
 
 
 @pytest.mark.parametrize("forgery", ["another page", "another token", "no token"])
 async def test_forged_forms_claim_nothing(pages_app: PagesApp, forgery: str) -> None:
     created, person = await create_instant_database(pages_app.services), await pages_app.sign_in_new_user()
     own = await get_personal_organization(pages_app, person.user)
-    await _forges(pages_app, person, forgery, f"{created.claim_path}/start")
-    assert (await created.get_shown()).status is InstantStatus.UNCLAIMED
+    await _send_forged(pages_app, person, forgery, f"{created.claim_path}/start")
+    assert (await created.get_details()).status is InstantStatus.UNCLAIMED
     await begin_claim(pages_app, created, person)
     before = await created.get_row()
     for step in ("cancel", "confirm"):
-        await _forges(pages_app, person, forgery, f"{created.claim_path}/{step}", org_id=own.id)
+        await _send_forged(pages_app, person, forgery, f"{created.claim_path}/{step}", org_id=own.id)
     assert await created.get_row() == before
     assert (await created.get_project()).org_id == UNCLAIMED_ORGANIZATION
 
 
-async def _forges(app: PagesApp, person: SignedInUser, forgery: str, path: str, **fields: str) -> None:
+async def _send_forged(app: PagesApp, person: SignedInClient, forgery: str, path: str, **fields: str) -> None:
     token = {"another page": person.client.form_token, "no token": ""}.get(forgery)
     if token is None:
         token = (await app.sign_in_new_user()).client.form_token
@@ -263,9 +268,9 @@ async def test_looking_changes_nothing(pages_app: PagesApp) -> None:
 
 async def test_guessing_is_slowed_down(pages_app: PagesApp) -> None:
     browser = pages_app.open_client()
-    answers = [(await browser.get(f"/claim/{InstantId.new()}")).status_code for _ in range(65)]
-    assert answers[0] == 404
-    assert answers[-1] == 429
+    statuses = [(await browser.get(f"/claim/{InstantId.new()}")).status_code for _ in range(65)]
+    assert statuses[0] == 404
+    assert statuses[-1] == 429
 
 
 async def test_no_visit_leaves_an_id_in_the_log(pages_app: PagesApp) -> None:

@@ -40,8 +40,8 @@ async def test_somebody_new_signs_up_and_comes_back_to_the_claim(pages_app: Page
     shown = ParsedPage((await browser.get(f"/signup?next={created.claim_path}")).text)
     assert shown.hidden_value("next") == created.claim_path
     assert f"/signin?next={created.claim_path}" in [link["href"] for link in shown.find_all("a")]
-    refused = await browser.post("/signup", email="no address", next=created.claim_path)
-    assert ParsedPage(refused.text).hidden_value("next") == created.claim_path
+    rejected = await browser.post("/signup", email="no address", next=created.claim_path)
+    assert ParsedPage(rejected.text).hidden_value("next") == created.claim_path
     sent = await browser.post("/signup", email=email, next=created.claim_path)
     assert f"/signup?next={created.claim_path}" in [link["href"] for link in ParsedPage(sent.text).find_all("a")]
     elsewhere = pages_app.open_client()  # the mail may be opened in another browser

@@ -8,7 +8,7 @@ from support.pages_app import PagesApp
 FORM = "application/x-www-form-urlencoded"
 
 
-async def _sent(app: PagesApp, body: bytes, kind: str | None = FORM) -> tuple[int, str]:
+async def _send_form(app: PagesApp, body: bytes, kind: str | None = FORM) -> tuple[int, str]:
     browser = app.open_client()
     await browser.get("/signin")
     headers = {"Origin": app.url, **({} if kind is None else {"Content-Type": kind})}
@@ -33,28 +33,28 @@ async def _sent(app: PagesApp, body: bytes, kind: str | None = FORM) -> tuple[in
     ],
 )
 async def test_a_body_that_is_no_form_is_refused(pages_app: PagesApp, body: bytes) -> None:
-    status, text = await _sent(pages_app, body)
+    status, text = await _send_form(pages_app, body)
     assert status == 400
     assert "cannot be read" in text
 
 
 @pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/json", "text/plain", "", None])
 async def test_another_kind_of_body_is_refused(pages_app: PagesApp, kind: str | None) -> None:
-    status, text = await _sent(pages_app, b"email=a", kind)
+    status, text = await _send_form(pages_app, b"email=a", kind)
     assert status == 415
     assert FORM in text
 
 
 async def test_the_kind_may_name_its_alphabet(pages_app: PagesApp) -> None:
-    status, text = await _sent(pages_app, b"email=a", f"{FORM}; charset=UTF-8")
+    status, text = await _send_form(pages_app, b"email=a", f"{FORM}; charset=UTF-8")
     assert (status, "Reload" in text) == (403, True)  # the form was parsed but has no token
 
 
 async def test_a_form_that_is_too_long_is_refused(shared_platform: platform.Platform) -> None:
-    status, text = await _sent(PagesApp(shared_platform, body_limit=1024), b"email=" + b"a" * 2000)
+    status, text = await _send_form(PagesApp(shared_platform, body_limit=1024), b"email=" + b"a" * 2000)
     assert status == 413
     assert "over 1024 bytes" in text
 
 
 async def test_an_empty_form_is_one_without_its_token(pages_app: PagesApp) -> None:
-    assert (await _sent(pages_app, b""))[0] == 403
+    assert (await _send_form(pages_app, b""))[0] == 403

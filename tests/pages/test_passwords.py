@@ -33,19 +33,19 @@ async def test_a_new_password_that_will_not_do_leaves_the_link_to_try_again(page
     await browser.post("/forgot", email=user.email)
     link = await pages_app.get_mailed_link(user.email)
     token = ParsedPage((await browser.get(link)).text).field_value("token")
-    refused = await browser.post("/reset", token=token, password="short")
-    assert refused.status_code == 400
-    assert ParsedPage(refused.text).field_value("token") == token
+    rejected = await browser.post("/reset", token=token, password="short")
+    assert rejected.status_code == 400
+    assert ParsedPage(rejected.text).field_value("token") == token
     assert (await browser.post("/reset", token=token, password=NEW)).status_code == 303
 
 
 async def test_known_and_unknown_addresses_are_answered_alike(pages_app: PagesApp) -> None:
     known, unknown, browser = (await pages_app.create_user()).email, make_email(), pages_app.open_client()
-    answers = []
+    responses = []
     for email in (known, unknown):
         await browser.get("/forgot")
-        answers.append(normalize_response(await browser.post("/forgot", email=email), email))
-    assert answers[0] == answers[1]
+        responses.append(normalize_response(await browser.post("/forgot", email=email), email))
+    assert responses[0] == responses[1]
     assert len(await pages_app.list_mails(known)) == 1
     assert await pages_app.list_mails(unknown) == []
 
@@ -53,9 +53,9 @@ async def test_known_and_unknown_addresses_are_answered_alike(pages_app: PagesAp
 async def test_what_is_no_address_is_said_beside_the_form(pages_app: PagesApp) -> None:
     browser = pages_app.open_client()
     await browser.get("/forgot")
-    refused = await browser.post("/forgot", email="nobody at home")
-    assert refused.status_code == 400
-    assert ParsedPage(refused.text).field_value("email") == "nobody at home"
+    rejected = await browser.post("/forgot", email="nobody at home")
+    assert rejected.status_code == 400
+    assert ParsedPage(rejected.text).field_value("email") == "nobody at home"
 
 
 async def test_the_operator_begins_with_an_address_and_a_password(pages_app: PagesApp) -> None:
@@ -67,9 +67,9 @@ async def test_the_operator_begins_with_an_address_and_a_password(pages_app: Pag
         )
     used_email, email, browser = (await pages_app.create_user()).email, make_email(), pages_app.open_client()
     await browser.get(f"/welcome?token={token}")
-    refused = await browser.post("/welcome", token=token, email=used_email, password=NEW)
-    assert refused.status_code == 409
-    assert ParsedPage(refused.text).field_value("email") == used_email
+    rejected = await browser.post("/welcome", token=token, email=used_email, password=NEW)
+    assert rejected.status_code == 409
+    assert ParsedPage(rejected.text).field_value("email") == used_email
     response = await browser.post("/welcome", token=token, email=email, password=NEW)
     assert (response.status_code, response.headers["location"]) == (303, "/account")
     assert email in (await browser.get("/account")).text
@@ -101,8 +101,8 @@ async def test_a_change_that_will_not_do_is_said_beside_the_form(
     pages_app: PagesApp, old: str, new: str, status: int
 ) -> None:
     person = await pages_app.sign_in_new_user()
-    refused = await person.client.post("/account/password", old=old, new=new)
-    assert refused.status_code == status
-    assert 'id="password-problem"' in refused.text
-    assert old not in refused.text
+    rejected = await person.client.post("/account/password", old=old, new=new)
+    assert rejected.status_code == status
+    assert 'id="password-problem"' in rejected.text
+    assert old not in rejected.text
     await pages_app.open_client().sign_in(person.user)

@@ -68,18 +68,18 @@ async def test_a_wrong_password_and_an_unknown_address_are_answered_alike(pages_
 
 
 async def test_a_wrong_password_and_an_unknown_address_take_the_same_work(shared_platform: platform.Platform) -> None:
-    counted = Counted()
-    app = PagesApp(shared_platform, passwords=Passwords(counted))
+    hasher = CountingHasher()
+    app = PagesApp(shared_platform, passwords=Passwords(hasher))
     user, browser = await app.create_user(), app.open_client()
     await browser.get("/signin")
     await browser.post("/signin", email=make_email(), password="a wrong password")  # computes the dummy digest
     for email in (user.email, make_email(), "no address"):
-        counted.verified = counted.hashed = 0
+        hasher.verified = hasher.hashed = 0
         await browser.post("/signin", email=email, password="a wrong password")
-        assert (counted.verified, counted.hashed) == (1, 0)
+        assert (hasher.verified, hasher.hashed) == (1, 0)
 
 
-class Counted(PasswordHasher):
+class CountingHasher(PasswordHasher):
     def __init__(self) -> None:
         super().__init__(time_cost=1, memory_cost=8, parallelism=1)
         self.verified = self.hashed = 0
@@ -98,29 +98,29 @@ async def test_a_digest_of_less_work_is_made_anew_at_sign_in(shared_platform: pl
     stronger = PagesApp(shared_platform, passwords=Passwords(PasswordHasher(time_cost=2, memory_cost=8, parallelism=1)))
     await stronger.open_client().sign_in(user)
     async with stronger.services.store.read() as rows:
-        after = await rows.users.get(user.id)
-    assert after is not None
-    assert after.password_digest is not None
-    assert after.password_digest != user.password_digest
-    assert "t=2" in after.password_digest
+        row = await rows.users.get(user.id)
+    assert row is not None
+    assert row.password_digest is not None
+    assert row.password_digest != user.password_digest
+    assert "t=2" in row.password_digest
     await stronger.open_client().sign_in(user)
 
 
 async def test_a_password_that_is_changed_during_sign_in_stays_changed(shared_platform: platform.Platform) -> None:
-    changing = Changing(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-    app = PagesApp(shared_platform, passwords=changing)
+    passwords = PasswordsWithReset(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    app = PagesApp(shared_platform, passwords=passwords)
     user, browser = await app.create_user(), app.open_client()
-    changing.app, changing.to = app, replace(user, password_digest="another")
+    passwords.app, passwords.to = app, replace(user, password_digest="another")
     await browser.get("/signin")
     assert (await browser.post("/signin", email=user.email, password=PASSWORD)).status_code == 401
     async with app.services.store.read() as rows:
-        after = await rows.users.get(user.id)
-    assert after is not None
-    assert after.password_digest == "another"
+        row = await rows.users.get(user.id)
+    assert row is not None
+    assert row.password_digest == "another"
 
 
-class Changing(Passwords):
-    """The password is reset while it is being checked."""
+class PasswordsWithReset(Passwords):
+    """Saves another password while the old one is being checked."""
 
     app: PagesApp
     to: Any
@@ -220,9 +220,9 @@ async def test_the_cookies_of_an_http_installation(pages_app: PagesApp) -> None:
     visitor = (await browser.get("/signin")).headers["set-cookie"]
     session = (await browser.post("/signin", email=user.email, password=PASSWORD)).headers["set-cookie"]
     for cookie, name, age in ((visitor, "bough_visitor", 7 * 86400), (session, "bough_session", 30 * 86400)):
-        said = {part.strip() for part in cookie.split(";")[1:]}
+        attributes = {part.strip() for part in cookie.split(";")[1:]}
         assert cookie.startswith(f"{name}=")
-        assert said == {"HttpOnly", "SameSite=lax", "Path=/", f"Max-Age={age}"}
+        assert attributes == {"HttpOnly", "SameSite=lax", "Path=/", f"Max-Age={age}"}
 
 
 async def test_cookies_are_bound_to_us_where_people_come_by_https(shared_platform: platform.Platform) -> None:
@@ -234,9 +234,9 @@ async def test_cookies_are_bound_to_us_where_people_come_by_https(shared_platfor
         (visitor, "__Host-bough_visitor", 7 * 86400),
         (session, "__Host-bough_session", 2 * 86400),
     ):
-        said = {part.strip() for part in cookie.split(";")[1:]}
+        attributes = {part.strip() for part in cookie.split(";")[1:]}
         assert cookie.startswith(f"{name}=")
-        assert said == {"HttpOnly", "Secure", "SameSite=lax", "Path=/", f"Max-Age={age}"}
+        assert attributes == {"HttpOnly", "Secure", "SameSite=lax", "Path=/", f"Max-Age={age}"}
     plain = app.open_client()
     plain.set_session_cookie(session.partition("=")[2].partition(";")[0])
     assert (await plain.get("/account")).headers["location"] == "/signin"

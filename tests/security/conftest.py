@@ -1,4 +1,4 @@
-"""The home of the engine's tests, for tests that need one and no platform."""
+"""Fixtures of the engine tests, for security tests that need an engine home without a platform."""
 
 from engine.conftest import home, settings
 

@@ -1,8 +1,8 @@
-"""A control process in which one step kills it, as a library that crashes or the kernel for want of memory would.
+"""Makes one step of an operation kill the control process, as a crashing library or the OOM killer would.
 
-Python imports `sitecustomize` from its path at every start. While the file that the variable POISONED_ENDPOINT names
-exists, stopping the compute of the endpoint whose id it holds ends control a moment after the step began, and cuts off
-what runs beside it.
+Python imports `sitecustomize` from its path at every start. The variable POISONED_ENDPOINT names a file that contains
+an endpoint id. While the file exists, suspending the compute of that endpoint kills control shortly after the step
+starts, together with all other work in the process.
 """
 
 import os
@@ -52,7 +52,7 @@ if "POISONED_ENDPOINT" in os.environ:
 
 
 def make_crash_environment(folder: Path) -> dict[str, str]:
-    """For the environment of a platform whose control can be poisoned."""
+    """Returns the environment variables of a platform whose control process can be made to crash."""
     (folder / "sitecustomize.py").write_text(_SITECUSTOMIZE)
     path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
     return {"PYTHONPATH": path, CRASH_VARIABLE: str(folder / "poisoned")}

@@ -1,4 +1,4 @@
-"""A program in the place of a compute's Postgres: it listens on a real socket and says what a test has it say."""
+"""A fake Postgres server in place of a compute: it listens on a real socket and replies as a script says."""
 
 import asyncio
 import struct
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bough.engine.local.folders import SOCKET_NAME
 
-MAX_BYTES = 64 * 1024**2  # bytes that it sends at most: a test shall end, whatever the other side takes
+MAX_BYTES = 64 * 1024**2  # bytes sent at most, so that a test ends even if the client reads without limit
 TEXT, BYTES, BOOL, INT8, TEXT_ARRAY = 25, 17, 16, 20, 1009
 
 
@@ -37,23 +37,25 @@ GREETING = (
 
 
 def description(columns: Sequence[tuple[str, int]]) -> bytes:
-    told = b"".join(name.encode() + b"\0" + struct.pack("!IHIhiH", 0, 0, kind, -1, -1, 0) for name, kind in columns)
-    return message(b"T", struct.pack("!H", len(columns)) + told)
+    fields = b"".join(name.encode() + b"\0" + struct.pack("!IHIhiH", 0, 0, kind, -1, -1, 0) for name, kind in columns)
+    return message(b"T", struct.pack("!H", len(columns)) + fields)
 
 
 def row(*values: bytes | None) -> bytes:
-    told = b"".join(struct.pack("!i", -1) if each is None else struct.pack("!i", len(each)) + each for each in values)
-    return message(b"D", struct.pack("!H", len(values)) + told)
+    fields = b"".join(
+        struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)) + value for value in values
+    )
+    return message(b"D", struct.pack("!H", len(values)) + fields)
 
 
 @dataclass
 class FakeConnection:
-    """One connection, and what went over it."""
+    """One connection to the fake server, with counts of the traffic."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     sent: int = 0
-    received: list[bytes] = field(default_factory=list)  # the kinds of messages, after the first packet
+    received: list[bytes] = field(default_factory=list)  # types of the messages after the startup packet
 
     async def read_startup(self) -> None:
         (length,) = struct.unpack("!I", await self.reader.readexactly(4))
@@ -77,7 +79,7 @@ class FakeConnection:
 
 
 async def wait_until_accepted() -> None:
-    """Every connection that was made has its task: asyncio fails on one that a closed server accepted a moment ago."""
+    """Waits until each accepted connection has a task: asyncio fails if a server closes before that."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -87,28 +89,28 @@ Script = Callable[[FakeConnection], Awaitable[None]]
 
 @asynccontextmanager
 async def serve_fake_postgres(folder: Path, script: Script) -> AsyncIterator[list[FakeConnection]]:
-    """All connections that came; each is served by the script to its end."""
-    lines: list[FakeConnection] = []
+    """Yields the list of accepted connections; the script serves each of them."""
+    connections: list[FakeConnection] = []
     serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        line = FakeConnection(reader, writer)
-        lines.append(line)
-        this = asyncio.current_task()
-        assert this is not None
-        serving[this] = writer
+        connection = FakeConnection(reader, writer)
+        connections.append(connection)
+        task = asyncio.current_task()
+        assert task is not None
+        serving[task] = writer
         try:
-            # A task that ends as cancelled would be logged by the streams of asyncio.
+            # asyncio streams log a task that ends with CancelledError.
             with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                await line.read_startup()
-                await script(line)
+                await connection.read_startup()
+                await script(connection)
         finally:
             writer.close()
 
     folder.mkdir(parents=True, exist_ok=True)
     server = await asyncio.start_unix_server(serve, str(folder / SOCKET_NAME))
     try:
-        yield lines
+        yield connections
     finally:
         await wait_until_accepted()
         server.close()
@@ -125,34 +127,33 @@ def make_query_script(
     rows: Callable[[FakeConnection], Awaitable[None]],
     parameters: Sequence[int] = (),
 ) -> Script:
-    """Greets as Postgres, describes what it was asked for by these columns, and has the other say the rows."""
+    """Returns a script that logs in as Postgres does, describes results by `columns` and calls `rows` to send them."""
+    parameter_description = message(b"t", struct.pack(f"!H{len(parameters)}I", len(parameters), *parameters))
 
-    taken = message(b"t", struct.pack(f"!H{len(parameters)}I", len(parameters), *parameters))
-
-    async def script(line: FakeConnection) -> None:
-        await line.send(GREETING)
+    async def script(connection: FakeConnection) -> None:
+        await connection.send(GREETING)
         while True:
-            match await line.read_message():
+            match await connection.read_message():
                 case b"P":
-                    await line.send(message(b"1"))
+                    await connection.send(message(b"1"))
                 case b"D":
-                    await line.send(taken + description(columns))
+                    await connection.send(parameter_description + description(columns))
                 case b"B":
-                    await line.send(message(b"2"))
+                    await connection.send(message(b"2"))
                 case b"E":
-                    await rows(line)
-                    await line.send(message(b"C", b"SELECT 1\0"))
+                    await rows(connection)
+                    await connection.send(message(b"C", b"SELECT 1\0"))
                 case b"S":
-                    await line.send(READY)
+                    await connection.send(READY)
                 case b"Q":
-                    await line.send(message(b"C", b"SELECT 1\0") + READY)
+                    await connection.send(message(b"C", b"SELECT 1\0") + READY)
                 case b"X":
                     return
 
     return script
 
 
-async def never_reply(line: FakeConnection) -> None:
-    """Greets, and never says anything again."""
-    await line.send(GREETING)
+async def never_reply(connection: FakeConnection) -> None:
+    """Completes the login and then never replies."""
+    await connection.send(GREETING)
     await asyncio.Event().wait()

@@ -1,7 +1,7 @@
-"""A tenant with many branches whose computes run and do nothing: rows, volumes, run files and processes.
+"""A project with many branches and idle computes: rows, volumes, run files and processes.
 
-Of a compute there is what upkeep looks at before it opens a session: a record, a pid file and a process that works in
-the data folder. It accepts no connections.
+A compute consists of what periodic tasks inspect before they open a session: a run record, a pid file and a process
+with the data directory as its working directory. It accepts no connections.
 """
 
 import subprocess
@@ -20,7 +20,7 @@ from bough.ids import EndpointId, VolumeId
 from support.platform import Platform
 from support.stores import add_branch, add_project, make_branch, make_endpoint, make_project
 
-NEVER_SUSPEND = -1  # suspend timeout: it never sleeps
+NEVER_SUSPEND = -1  # value of suspend_timeout_seconds
 SEGMENT = "000000010000000000000001"
 
 
@@ -33,16 +33,16 @@ class IdleBranches:
     volumes: list[VolumeId] = field(default_factory=list)
 
     async def create_up_to(self, count: int) -> None:
-        """The project has so many branches that run."""
+        """Adds branches with running computes until there are `count` of them."""
         while len(self.volumes) < count:
             name = f"branch {len(self.volumes)}"
             branch = make_branch(
                 self.project, name=name, is_default=False, parent_id=self.root.id, state=BranchState.READY
             )
-            await self._add_branch(await add_branch(self.platform.store, branch))
+            await self._add_running_endpoint(await add_branch(self.platform.store, branch))
             self.volumes.append(branch.volume_id)
 
-    async def _add_branch(self, branch: Branch) -> None:
+    async def _add_running_endpoint(self, branch: Branch) -> None:
         now = clock.now()
         endpoint = make_endpoint(
             branch,
@@ -54,9 +54,11 @@ class IdleBranches:
         async with self.platform.store.transaction() as rows:
             await rows.endpoints.add(endpoint)
             await rows.usage.start_metering(endpoint.id, now)
-        self._start(create_volume(self.platform, self.project, branch.volume_id, self.root.volume_id), endpoint.id)
+        self._start_process(
+            create_volume(self.platform, self.project, branch.volume_id, self.root.volume_id), endpoint.id
+        )
 
-    def _start(self, folder: VolumeFolder, endpoint: EndpointId) -> None:
+    def _start_process(self, folder: VolumeFolder, endpoint: EndpointId) -> None:
         process = subprocess.Popen(["/bin/sleep", "3600"], cwd=folder.data)
         self.processes.append(process)
         lines = [str(process.pid), str(folder.data), "0", "5432", "/nowhere", "", "", "ready"]
@@ -66,7 +68,7 @@ class IdleBranches:
             project_id=self.project.id,
             volume_id=VolumeId(folder.path.name),
             install=self.project.install,
-            settings="",
+            settings_digest="",
             pid=process.pid,
         )
         ComputeRuns(Folders(self.platform.settings).runs).put(run)
@@ -78,10 +80,12 @@ class IdleBranches:
 
 
 def create_volume(platform: Platform, project: Project, volume: VolumeId, parent: VolumeId | None) -> VolumeFolder:
-    """A volume with nothing in it."""
+    """Creates a volume with an empty data directory."""
     path = Folders(platform.settings).volumes / volume
     folder = VolumeFolder(path, path)
-    folder.create(VolumeRecord(project_id=project.id, install=project.install, parent=parent, first_segment=SEGMENT))
+    folder.create(
+        VolumeRecord(project_id=project.id, install=project.install, source_volume_id=parent, first_segment=SEGMENT)
+    )
     folder.data.mkdir(mode=0o700)
     return folder
 
@@ -94,8 +98,8 @@ async def open_idle_branches(platform: Platform) -> AsyncIterator[IdleBranches]:
     async with platform.store.transaction() as rows:
         await rows.endpoints.save(make_endpoint(root, id=endpoint.id, state=EndpointState.IDLE, pending_state=None))
     create_volume(platform, project, root.volume_id, None)
-    made = IdleBranches(platform, project, root)
+    idle_branches = IdleBranches(platform, project, root)
     try:
-        yield made
+        yield idle_branches
     finally:
-        made.kill_processes()
+        idle_branches.kill_processes()

@@ -1,4 +1,4 @@
-"""Connecting as another user of the machine: the kernel sees that user's id on what is made inside the block."""
+"""Connections as another user of the machine: the kernel reports that user's id as the peer of the socket."""
 
 import ctypes
 import os
@@ -13,18 +13,21 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def run_as_user(uid: int, gid: int) -> Iterator[None]:
-    """For this thread alone: the C library would change all of them. Nothing may be awaited inside."""
-    _call(_SETRESGID, gid)
-    _call(_SETRESUID, uid)
+    """Changes the ids of this thread only; the functions of the C library change all threads.
+
+    Do not await inside the block.
+    """
+    _set_id(_SETRESGID, gid)
+    _set_id(_SETRESUID, uid)
     try:
         yield
     finally:
-        _call(_SETRESUID, 0)
-        _call(_SETRESGID, 0)
+        _set_id(_SETRESUID, 0)
+        _set_id(_SETRESGID, 0)
 
 
-def _call(number: int, identity: int) -> None:
-    if _libc.syscall(number, -1, ctypes.c_uint(identity), -1) != 0:
+def _set_id(number: int, id_: int) -> None:
+    if _libc.syscall(number, -1, ctypes.c_uint(id_), -1) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 

@@ -1,4 +1,4 @@
-"""A program of another user that wants a port of the platform, and writes down what callers send to it."""
+"""A program of another user that tries to bind a port of the platform and records what clients send to it."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support.program import NOBODY, wait_until
 
-# It tries every address in turn until it has one or its standard input closes. What it hears goes to standard output.
+# Tries every address in turn until it binds one or its standard input closes. Prints what clients send.
 PROGRAM = r"""
 import os, select, socket, sys
 user, port, addresses = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
@@ -59,7 +59,7 @@ class Squatter:
         return "holds" in self.output
 
     def stop(self) -> int:
-        """How often it tried."""
+        """Stops the program and returns the number of its attempts."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(timeout=30)

@@ -1,4 +1,4 @@
-"""A small shared library whose constructor leaves a file behind, as an attacker's would do worse."""
+"""A small shared library with a constructor that creates a file, in place of an attacker's code."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ __attribute__((constructor)) static void run(void) { close(open(MARKER, O_CREAT 
 
 
 def compile_library(folder: Path, marker: Path) -> Path:
-    """The library, readable by everybody; to load it makes the file `marker`."""
+    """Compiles a world-readable library; loading it creates the file `marker`."""
     compiler = shutil.which("cc")
     require("cc", compiler is not None, "this test needs a C compiler for a shared library")
     assert compiler is not None

@@ -1,22 +1,19 @@
-"""Two clients of one role that share the only server connection of a pool, and a look at what a session keeps."""
+"""Clients of one role that share the only server connection of a pool, and queries for the state of a session."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from support import pooler as poolers
 from support.control_plane import make_access
 from support.gateway import PASSWORD
-from support.pooler import Pooler
+from support.pooler import Pooler, open_pooler
 from support.postgres import PostgresServer
 from support.protocol_client import ProtocolClient
 from support.scram_client import make_verifier
 
-RESETTABLE_EXTENSIONS, STATEFUL_EXTENSIONS = (
-    ("cube", "pg_trgm"),
-    ("dblink", "postgres_fdw"),
-)  # extensions, by whether DISCARD ALL is enough
-SEED = "0.25"  # a seed
-_MADE = """
+# DISCARD ALL resets the state of the former, and not that of the latter.
+RESETTABLE_EXTENSIONS, STATEFUL_EXTENSIONS = ("cube", "pg_trgm"), ("dblink", "postgres_fdw")
+SEED = "0.25"
+_SETUP = """
     create role {role}_worker;
     create role {role} login;
     grant {role}_worker to {role};
@@ -31,14 +28,15 @@ _MADE = """
     create trigger hiding before insert on words for each row execute function hidden_in_trigger();
     grant all on numbers, words to {role};
 """
-_FOREIGN = """
+_FOREIGN_SETUP = """
     grant execute on function dblink_connect_u(text), dblink_connect_u(text, text) to {role};
     create server far foreign data wrapper postgres_fdw options (host '{host}', dbname '{database}');
     create user mapping for {role} server far options (user '{user}', password_required 'false');
     create foreign table far_words (words text) server far options (table_name 'words');
     grant all on far_words to {role};
 """
-LIBRARIES = "split_part(name, '.', 1) in ('plpgsql', 'pg_trgm', 'postgres_fdw', 'auto_explain')"  # stay loaded
+# A library stays loaded until the session ends, and its settings with it.
+LIBRARIES = "split_part(name, '.', 1) in ('plpgsql', 'pg_trgm', 'postgres_fdw', 'auto_explain')"
 STATE_QUERIES = {
     "settings": f"select name, setting, source, reset_val from pg_settings where not {LIBRARIES} order by name",
     "own settings": "select nullif(current_setting('app.tenant', true), '')",
@@ -67,25 +65,25 @@ async def connect_tenant(pooler: Pooler, **startup: str) -> ProtocolClient:
     return await pooler.connect(user=tenant_role(pooler), application_name="tenant", **startup)
 
 
-async def read_session_state(speaker: ProtocolClient) -> SessionState:
-    """All views of what a session keeps, each as rows or as the code of its error."""
-    seen: SessionState = {}
+async def read_session_state(client: ProtocolClient) -> SessionState:
+    """Runs every query of STATE_QUERIES; the value is its rows, or the SQLSTATE of its error."""
+    state: SessionState = {}
     for name, sql in STATE_QUERIES.items():
-        answer = await speaker.query(sql)
-        seen[name] = answer.sqlstate or sorted(answer.rows, key=str)
-    return seen
+        reply = await client.query(sql)
+        state[name] = reply.sqlstate or sorted(reply.rows, key=str)
+    return state
 
 
 async def read_new_session_state(pooler: Pooler) -> SessionState:
-    """How all that looks in a session that nobody had before."""
-    speaker = await pooler.connect_directly(user=tenant_role(pooler), application_name="tenant")
-    seen = await read_session_state(speaker)
-    await speaker.terminate()
-    return seen
+    """Reads the state of a new session."""
+    client = await pooler.connect_directly(user=tenant_role(pooler), application_name="tenant")
+    state = await read_session_state(client)
+    await client.terminate()
+    return state
 
 
 async def predict_random_values(pooler: Pooler) -> set[str | None]:
-    """What random() gives to whoever knows the seed."""
+    """Returns values of random() that a client can predict after it set the seed."""
     rows = await pooler.superuser.fetch(
         f"select setseed({SEED}), null union all select null, random()::text from generate_series(1, 20)"
     )
@@ -94,13 +92,13 @@ async def predict_random_values(pooler: Pooler) -> set[str | None]:
 
 @asynccontextmanager
 async def open_tenant_pooler(server: PostgresServer, *extensions: str) -> AsyncIterator[Pooler]:
-    async with poolers.open_pooler(server) as pooler:
+    async with open_pooler(server) as pooler:
         names = {"role": tenant_role(pooler), "database": pooler.database, "host": str(pooler.folder)}
-        await pooler.superuser.execute(_MADE.format(**names))
-        for each in extensions:
-            await pooler.superuser.execute(f"create extension {each}")
+        await pooler.superuser.execute(_SETUP.format(**names))
+        for extension in extensions:
+            await pooler.superuser.execute(f"create extension {extension}")
         if "dblink" in extensions:
-            await pooler.superuser.execute(_FOREIGN.format(user="store", **names))
+            await pooler.superuser.execute(_FOREIGN_SETUP.format(user="store", **names))
         pooler.gateway.control_plane.access_reply = make_access(
             make_verifier(PASSWORD.encode(), b"0123456789abcdef", 1)
         )

@@ -1,4 +1,4 @@
-"""Row 3: operations that wait for a compute which never answers leave workers for other projects."""
+"""Rule 3: operations that wait for an unresponsive compute leave workers to other projects."""
 
 import asyncio
 from collections import Counter
@@ -10,62 +10,68 @@ from typing import cast
 
 import pytest
 
+from bough.domain.locks import LockLevel, LockRequest
 from bough.domain.operation import OperationKind
 from bough.engine.port import Engine
 from bough.ids import ProjectId
-from bough.operations import runner
+from bough.operations import workers
 from bough.operations.action import Action, ActionType, step
 from bough.operations.context import ActionContext
 from bough.operations.events import Events
 from bough.operations.outcome import Done, Outcome
 from bough.operations.params import NoParams
 from bough.operations.registry import ActionRegistry
-from bough.operations.runner import OperationRunner, max_workers_per_project
+from bough.operations.runner import OperationRunner
+from bough.operations.workers import max_workers_per_project
 from bough.store.store import Store
 from support.postgres import PostgresServer
 from support.stores import BACKENDS, NOON, add_project, make_operation, make_project, open_store
 
 WORKERS = 4
-MANY = 3 * WORKERS
+OPERATION_COUNT = 3 * WORKERS
 
 
-class Waiting:
-    """An action that waits without end, but for one project, and how many of each project do at once."""
+class BlockingAction:
+    """Makes an action that blocks for all projects except one, and counts the blocked operations of each project."""
 
     def __init__(self) -> None:
-        self.quick: ProjectId | None = None
-        self.is_done = asyncio.Event()
-        self.held: Counter[ProjectId] = Counter()
-        self.most: Counter[ProjectId] = Counter()
+        self.unblocked_project: ProjectId | None = None
+        self.unblocked_ran = asyncio.Event()
+        self.blocked: Counter[ProjectId] = Counter()
+        self.max_blocked: Counter[ProjectId] = Counter()
 
-    def action(self) -> ActionType:
-        waiting = self
+    def make_action(self) -> ActionType:
+        blocking = self
 
-        class Waits(Action[NoParams]):
+        class Blocks(Action[NoParams]):
             kind = OperationKind.APPLY_CONFIG
+
+            @classmethod
+            def locks(cls, params: NoParams, step: str | None) -> LockRequest:
+                return LockRequest(level=LockLevel.ENDPOINT)
 
             @step
             async def wait(self, _ctx: ActionContext) -> Outcome:
-                if self.project_id == waiting.quick:
-                    waiting.is_done.set()
+                if self.project_id == blocking.unblocked_project:
+                    blocking.unblocked_ran.set()
                     return Done("nothing to wait for")
-                waiting.held[self.project_id] += 1
-                waiting.most |= waiting.held
+                blocking.blocked[self.project_id] += 1
+                blocking.max_blocked |= blocking.blocked
                 try:
                     await asyncio.Event().wait()
                 finally:
-                    waiting.held[self.project_id] -= 1
+                    blocking.blocked[self.project_id] -= 1
                 raise AssertionError
 
-        return Waits
+        return Blocks
 
 
 @pytest.fixture(params=BACKENDS)
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
 ) -> AsyncIterator[Store]:
-    async with open_store(request.param, tmp_path, postgres_server) as made:
-        yield made
+    async with open_store(request.param, tmp_path, postgres_server) as opened:
+        yield opened
 
 
 async def enqueue(store: Store, count: int, *, urgent: bool, minute: int = 0) -> ProjectId:
@@ -88,11 +94,16 @@ async def enqueue(store: Store, count: int, *, urgent: bool, minute: int = 0) ->
 
 
 @asynccontextmanager
-async def running(store: Store, waiting: Waiting) -> AsyncIterator[None]:
-    made = OperationRunner(
-        store, cast(Engine, None), Events(), ActionRegistry([waiting.action()]), workers=WORKERS, urgent_workers=WORKERS
+async def run_operations(store: Store, blocking: BlockingAction) -> AsyncIterator[None]:
+    operation_runner = OperationRunner(
+        store,
+        cast(Engine, None),
+        Events(),
+        ActionRegistry([blocking.make_action()]),
+        workers=WORKERS,
+        urgent_workers=WORKERS,
     )
-    task = asyncio.create_task(made.run())
+    task = asyncio.create_task(operation_runner.run())
     try:
         yield
     finally:
@@ -102,25 +113,25 @@ async def running(store: Store, waiting: Waiting) -> AsyncIterator[None]:
 
 @pytest.mark.parametrize("urgent", [False, True], ids=["others", "urgent"])
 async def test_one_project_never_has_all_workers(store: Store, urgent: bool) -> None:
-    waiting = Waiting()
-    stuck = await enqueue(store, MANY, urgent=urgent)
-    waiting.quick = await enqueue(store, 1, urgent=urgent, minute=1)
-    async with running(store, waiting), asyncio.timeout(60):  # without it a failure would never end
-        await waiting.is_done.wait()
-    assert waiting.most[stuck] == max_workers_per_project(WORKERS) < WORKERS
+    blocking = BlockingAction()
+    blocked_project = await enqueue(store, OPERATION_COUNT, urgent=urgent)
+    blocking.unblocked_project = await enqueue(store, 1, urgent=urgent, minute=1)
+    async with run_operations(store, blocking), asyncio.timeout(60):  # a failing test would otherwise never end
+        await blocking.unblocked_ran.wait()
+    assert blocking.max_blocked[blocked_project] == max_workers_per_project(WORKERS) < WORKERS
 
 
 async def test_what_takes_long_makes_room_up_to_a_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two projects together have all workers."""
-    monkeypatch.setattr(runner, "LONG_RUNNING_SECONDS", 0.05)
-    waiting = Waiting()
-    stuck = [await enqueue(store, MANY, urgent=False) for _ in range(2)]
-    waiting.quick = await enqueue(store, 1, urgent=False, minute=1)
-    async with running(store, waiting), asyncio.timeout(60):
-        await waiting.is_done.wait()
-    assert WORKERS < sum(waiting.most[each] for each in stuck) <= 2 * WORKERS
+    """Two projects together occupy all workers."""
+    monkeypatch.setattr(workers, "LONG_RUNNING_SECONDS", 0.05)
+    blocking = BlockingAction()
+    blocked_projects = [await enqueue(store, OPERATION_COUNT, urgent=False) for _ in range(2)]
+    blocking.unblocked_project = await enqueue(store, 1, urgent=False, minute=1)
+    async with run_operations(store, blocking), asyncio.timeout(60):
+        await blocking.unblocked_ran.wait()
+    assert WORKERS < sum(blocking.max_blocked[project] for project in blocked_projects) <= 2 * WORKERS
 
 
-@pytest.mark.parametrize(("workers", "most"), [(1, 1), (2, 1), (4, 3), (8, 6), (16, 12)])
-def test_how_many_a_project_may_have(workers: int, most: int) -> None:
-    assert max_workers_per_project(workers) == most
+@pytest.mark.parametrize(("workers", "expected"), [(1, 1), (2, 1), (4, 3), (8, 6), (16, 12)])
+def test_how_many_a_project_may_have(workers: int, expected: int) -> None:
+    assert max_workers_per_project(workers) == expected

@@ -1,4 +1,4 @@
-"""Row 5: however many roles a tenant makes with SQL, control reads, writes and works on no more than it allows."""
+"""Rule 5: control reads and writes a limited number of roles, however many a tenant creates with SQL."""
 
 import asyncio
 from collections import Counter
@@ -14,7 +14,7 @@ from bough.domain.role import Role
 from bough.engine.local.computes import query_results
 from bough.engine.port import MAX_LISTED, BranchContents
 from bough.ids import BranchId, EndpointId
-from bough.operations import contents_sync
+from bough.operations import contents_inspection, contents_sync
 from bough.store import roles as role_rows
 from bough.store.queries import Queries
 from bough.tasks.read_contents import ReadContents
@@ -23,9 +23,9 @@ from support.postgres import PostgresServer
 from support.stores import BACKENDS, EVERYDAY_BACKENDS
 
 LIMIT = 20
-PAGE = 500  # rows that are read in one go
-# A role that is made is locked until its transaction ends, and a server has room for some thousand locks.
-MAKE = """
+PAGE = 500  # rows that are fetched at once
+# Each new role is locked until the transaction ends, and a server can hold a few thousand locks.
+CREATE_ROLES = """
     do $$ begin
         for n in 1..{} loop
             execute pg_catalog.format('create role r%s login', n);
@@ -33,7 +33,7 @@ MAKE = """
         end loop;
     end $$
 """
-PASSWORD = "alter role {} password 'a password of some length'"
+SET_PASSWORD = "alter role {} password 'a password of some length'"
 
 
 both_stores = pytest.mark.parametrize("platform", BACKENDS, indirect=True)
@@ -42,12 +42,12 @@ sqlite_every_day = pytest.mark.parametrize("platform", EVERYDAY_BACKENDS, indire
 
 @pytest.fixture
 async def platform(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Platform]:
-    """Its operator's plan has few roles."""
+    """A platform whose operator has a plan with few roles."""
     plans = Settings().model_dump()["plans"]
     plans["unlimited"] |= {"roles": LIMIT, "databases": LIMIT}
     changes = {} if request.param == "sqlite" else {"store_url": await postgres_server.create_store_database()}
-    async with open_platform(plans=plans, **changes) as made:
-        yield made
+    async with open_platform(plans=plans, **changes) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -55,151 +55,158 @@ def count(is_long_run: bool) -> int:
     return 20_000 if is_long_run else 1500
 
 
-def reading(platform: Platform, plans: contents_sync.PlanLookup | None = None) -> ReadContents:
-    parts = platform.services
-    return ReadContents(platform.store, platform.engine, parts.queue, parts.activity, plans or platform.settings.plan)
+def make_task(platform: Platform, plans: contents_inspection.PlanLookup | None = None) -> ReadContents:
+    services = platform.services
+    return ReadContents(
+        platform.store, platform.engine, services.queue, services.activity, plans or platform.settings.plan
+    )
 
 
-async def known(platform: Platform, made: dict[str, Any]) -> list[Role]:
+async def read_roles(platform: Platform, created: dict[str, Any]) -> list[Role]:
     async with platform.store.read() as rows:
-        return await rows.roles.list_in_branch(BranchId(made["branch"]["id"]))
+        return await rows.roles.list_in_branch(BranchId(created["branch"]["id"]))
 
 
-async def can_enter(platform: Platform, made: dict[str, Any], role: str) -> bool:
-    found = await platform.inner.gateway_api.gateway_access.resolve(EndpointId(made["endpoints"][0]["id"]), role)
-    return found.is_known
+async def can_log_in(platform: Platform, created: dict[str, Any], role: str) -> bool:
+    access = await platform.inner.gateway_api.gateway_access.resolve(EndpointId(created["endpoints"][0]["id"]), role)
+    return access.is_known
 
 
-class Work:
-    """What was read and written, and how much at one go."""
+class WorkRecord:
+    """Records what was read and written, and the most calls in one iteration of the event loop."""
 
     def __init__(self) -> None:
-        self.told: list[BranchContents] = []
+        self.contents_read: list[BranchContents] = []
         self.batches: list[int] = []
         self.transactions = 0
-        self.turn: Counter[str] = Counter()
-        self.most: Counter[str] = Counter()  # of one turn of the event loop
+        self.calls: Counter[str] = Counter()
+        self.max_calls: Counter[str] = Counter()  # in one iteration of the event loop
 
-    def counted(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def count(*given: Any, **named: Any) -> Any:
-            self.turn[what] += 1
-            self.most |= self.turn
-            return function(*given, **named)
+    def count_calls(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*args: Any, **kwargs: Any) -> Any:
+            self.calls[name] += 1
+            self.max_calls |= self.calls
+            return function(*args, **kwargs)
 
         return count
 
-    async def turns(self) -> None:
+    async def _reset_each_iteration(self) -> None:
         while True:
-            self.turn.clear()
+            self.calls.clear()
             await asyncio.sleep(0)
 
     @contextmanager
-    def watching(self, platform: Platform, patch: pytest.MonkeyPatch) -> Iterator[None]:
-        engine_contents, transaction = platform.engine.read_compute_contents, platform.store.transaction
+    def watch(self, platform: Platform, patch: pytest.MonkeyPatch) -> Iterator[None]:
+        read_contents, transaction = platform.engine.read_compute_contents, platform.store.transaction
         run_many = Queries._run_many
 
-        async def told(*given: Any) -> BranchContents | None:
-            found = await engine_contents(*given)
-            self.told += [found] if found else []
-            return found
+        async def record_contents(*args: Any) -> BranchContents | None:
+            contents = await read_contents(*args)
+            self.contents_read += [contents] if contents else []
+            return contents
 
-        async def written(queries: Queries, statement: Any, values: Any) -> None:
+        async def record_batch(queries: Queries, statement: Any, values: Any) -> None:
             self.batches.append(len(values))
             await run_many(queries, statement, values)
 
-        def begun(**given: Any) -> Any:
+        def record_transaction(**kwargs: Any) -> Any:
             self.transactions += 1
-            return transaction(**given)
+            return transaction(**kwargs)
 
-        with patch.context() as during:
-            during.setattr(platform.engine, "read_compute_contents", told)
-            during.setattr(platform.store, "transaction", begun)
-            during.setattr(Queries, "_run_many", written)
+        with patch.context() as patched:
+            patched.setattr(platform.engine, "read_compute_contents", record_contents)
+            patched.setattr(platform.store, "transaction", record_transaction)
+            patched.setattr(Queries, "_run_many", record_batch)
             for module, name in (
                 (query_results, "parse_role"),
                 (contents_sync, "_new_role"),
-                (contents_sync, "_role_as_actual"),
+                (contents_sync, "to_observed_role"),
+                (contents_inspection, "to_observed_role"),
                 (role_rows, "from_row"),
             ):
-                during.setattr(module, name, self.counted(name, getattr(module, name)))
-            ticking = asyncio.create_task(self.turns())
+                patched.setattr(module, name, self.count_calls(name, getattr(module, name)))
+            reset_task = asyncio.create_task(self._reset_each_iteration())
             yield
-            ticking.cancel()
+            reset_task.cancel()
 
 
 @both_stores
 async def test_a_plan_limits_the_roles_that_sql_makes(
     platform: Platform, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = await platform.create_ready_project()
-    await platform.query(made, MAKE.format(count))
+    created = await platform.create_ready_project()
+    await platform.query(created, CREATE_ROLES.format(count))
     last = f"r{count}"
     for role in ("r1", last):
-        await platform.query(made, PASSWORD.format(role))
-    task, work = reading(platform), Work()
-    with work.watching(platform, monkeypatch):
+        await platform.query(created, SET_PASSWORD.format(role))
+    task, record = make_task(platform), WorkRecord()
+    with record.watch(platform, monkeypatch):
         await task.run()
-    [seen] = work.told
-    assert (len(seen.roles), seen.unlisted_roles) == (LIMIT, count + 1 - LIMIT)
-    names = [role.name for role in await known(platform, made)]
-    assert set(names) == {"neondb_owner", *(f"r{number}" for number in range(1, LIMIT))}, "the oldest"
-    assert sum(work.batches) == LIMIT - 1, "rows written"
-    assert await can_enter(platform, made, "r1")
-    assert not await can_enter(platform, made, last)
+    [contents] = record.contents_read
+    assert (len(contents.roles), contents.unlisted_roles) == (LIMIT, count + 1 - LIMIT)
+    names = [role.name for role in await read_roles(platform, created)]
+    assert set(names) == {"neondb_owner", *(f"r{number}" for number in range(1, LIMIT))}, (
+        "the oldest roles must be kept"
+    )
+    assert sum(record.batches) == LIMIT - 1, "number of rows written"
+    assert await can_log_in(platform, created, "r1")
+    assert not await can_log_in(platform, created, last)
 
-    again = Work()
-    platform.services.activity.mark_unread([EndpointId(made["endpoints"][0]["id"])])
-    with again.watching(platform, monkeypatch):
+    second_record = WorkRecord()
+    platform.services.activity.mark_unread([EndpointId(created["endpoints"][0]["id"])])
+    with second_record.watch(platform, monkeypatch):
         await task.run()
-    assert len(again.told) == 1
-    assert (again.batches, again.transactions) == ([], 0), "unchanged contents cost no write"
+    assert len(second_record.contents_read) == 1
+    assert (second_record.batches, second_record.transactions) == ([], 0), "unchanged contents must not be written"
 
-    await _api_roles_come_first(platform, made, task)
+    await _check_that_api_roles_come_first(platform, created, task)
 
 
-async def _api_roles_come_first(platform: Platform, made: dict[str, Any], task: ReadContents) -> None:
-    path = f"{API}/projects/{made['project']['id']}/branches/{made['branch']['id']}/roles"
-    wished = {"role": {"name": "mine"}}
-    refused = await platform.client.post(path, json=wished)
-    assert (refused.status_code, refused.json()["code"]) == (422, "ROLES_LIMIT_EXCEEDED")
+async def _check_that_api_roles_come_first(platform: Platform, created: dict[str, Any], task: ReadContents) -> None:
+    path = f"{API}/projects/{created['project']['id']}/branches/{created['branch']['id']}/roles"
+    body = {"role": {"name": "mine"}}
+    response = await platform.client.post(path, json=body)
+    assert (response.status_code, response.json()["code"]) == (422, "ROLES_LIMIT_EXCEEDED")
     assert (await platform.client.delete(f"{path}/r7")).status_code == 200
     await platform.run_operations()
-    assert (await platform.client.post(path, json=wished)).status_code == 201
+    assert (await platform.client.post(path, json=body)).status_code == 201
     await platform.run_operations()
-    platform.services.activity.mark_unread([EndpointId(made["endpoints"][0]["id"])])
+    platform.services.activity.mark_unread([EndpointId(created["endpoints"][0]["id"])])
     await task.run()
-    names = {role.name for role in await known(platform, made)}
-    assert "mine" in names, "the youngest of all in Postgres, and known before the others"
+    names = {role.name for role in await read_roles(platform, created)}
+    assert "mine" in names, "a role of the API must be kept although it is the newest in Postgres"
     assert len(names) == LIMIT
-    assert await can_enter(platform, made, "mine")
+    assert await can_log_in(platform, created, "mine")
 
 
 @sqlite_every_day
 async def test_the_event_loop_never_works_on_one_list_for_long(
     platform: Platform, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a plan allows: of more than the platform ever reads nobody has a row."""
-    made = await platform.create_ready_project()
-    await platform.query(made, MAKE.format(count))
+    """Whatever the plan allows, the platform reads and stores at most MAX_LISTED roles."""
+    created = await platform.create_ready_project()
+    await platform.query(created, CREATE_ROLES.format(count))
     unlimited = Settings().plan("unlimited")
-    task, work = reading(platform, lambda _: unlimited), Work()
-    with work.watching(platform, monkeypatch):
+    task, record = make_task(platform, lambda _: unlimited), WorkRecord()
+    with record.watch(platform, monkeypatch):
         await task.run()
-        platform.services.activity.mark_unread([EndpointId(made["endpoints"][0]["id"])])
+        platform.services.activity.mark_unread([EndpointId(created["endpoints"][0]["id"])])
         await task.run()
-    assert len(await known(platform, made)) == min(count + 1, MAX_LISTED)
-    assert {what: most for what, most in work.most.items() if most > (PAGE if what == "from_row" else CHUNK_SIZE)} == {}
-    assert max(work.batches) <= MAX_LISTED
+    assert len(await read_roles(platform, created)) == min(count + 1, MAX_LISTED)
+    assert {
+        name: calls for name, calls in record.max_calls.items() if calls > (PAGE if name == "from_row" else CHUNK_SIZE)
+    } == {}
+    assert max(record.batches) <= MAX_LISTED
 
 
 @sqlite_every_day
 async def test_databases_are_limited_too(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Settings().plan("unlimited").model_copy(update={"databases": 2})
-    made = await platform.create_ready_project()
+    created = await platform.create_ready_project()
     for number in range(4):
-        await platform.query(made, f"create database d{number} strategy file_copy")
-    work = Work()
-    with work.watching(platform, monkeypatch):
-        await reading(platform, lambda _: plan).run()
-    [seen] = work.told
-    assert ([each.name for each in seen.databases], seen.unlisted_databases) == (["d0", "neondb"], 3)
+        await platform.query(created, f"create database d{number} strategy file_copy")
+    record = WorkRecord()
+    with record.watch(platform, monkeypatch):
+        await make_task(platform, lambda _: plan).run()
+    [contents] = record.contents_read
+    assert ([database.name for database in contents.databases], contents.unlisted_databases) == (["d0", "neondb"], 3)

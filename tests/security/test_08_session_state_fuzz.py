@@ -1,8 +1,7 @@
-"""Row 8: chance leads one client through all that leaves something in a session, seen and unseen.
+"""Rule 8: a client runs random statements that change session state, directly and in hidden code.
 
-Then another client of its role comes to the same server connection, and must find what it would find in a new
-one: by every view of a session's state that Postgres has. In a database where cleaning is enough, and in one
-whose extensions keep connections of their own.
+Then another client of the same role uses the same server connection and must see the state of a new session in every
+view that Postgres has. One database needs only a reset; the other has extensions that keep connections of their own.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from support.protocol_client import ConnectionEnded, ProtocolClient
 from support.protocol_messages import SYNC, bind_and_execute, extended_query, parse, query
 
 STATEMENT = f"select 'of both', '{'long' * 30}'"
-LEAVING = [
+STATEFUL_STATEMENTS = [
     "set work_mem = '9MB'", "set app.tenant = 'secret'", "select set_config('app.tenant', 'secret', false)",
     "set search_path = pg_catalog", "set role {role}_worker", "set session authorization {role}",
     "set timezone = 'WET'",
@@ -44,7 +43,7 @@ LEAVING = [
     "select dblink_connect_u('named', 'host={host} dbname={database} user=store')",
     "select dblink_connect_u('host={host} dbname={database} user=store')", "select count(*) from far_words",
 ]  # fmt: skip
-WAYS: dict[str, Callable[[str], bytes]] = {
+EXECUTIONS: dict[str, Callable[[str], bytes]] = {
     "simple": query,
     "extended": lambda sql: extended_query(sql) + SYNC,
     "prepared": lambda sql: parse("mine", sql) + bind_and_execute("mine") + SYNC + query("deallocate mine"),
@@ -56,7 +55,7 @@ WAYS: dict[str, Callable[[str], bytes]] = {
     "failing": lambda sql: extended_query(sql) + extended_query("select 1/0") + SYNC,
     "failing function": lambda sql: query(f"select hidden($sql${sql}$sql$), 1/(random() * 0)"),
 }
-AROUND: dict[str, tuple[bytes, bytes]] = {
+CONTEXTS: dict[str, tuple[bytes, bytes]] = {
     "alone": (b"", b""),
     "transaction": (query("begin"), query("commit")),
     "rollback": (query("begin"), query("rollback")),
@@ -64,47 +63,47 @@ AROUND: dict[str, tuple[bytes, bytes]] = {
     "savepoint": (query("begin") + query("savepoint a"), query("rollback to a") + query("commit")),
     "pipelined": (extended_query("select 1") + SYNC, extended_query("select 2") + SYNC),
 }
-DEEDS = st.lists(
-    st.tuples(st.sampled_from(LEAVING), st.sampled_from(list(WAYS)), st.sampled_from(list(AROUND))),
+ACTIONS = st.lists(
+    st.tuples(st.sampled_from(STATEFUL_STATEMENTS), st.sampled_from(list(EXECUTIONS)), st.sampled_from(list(CONTEXTS))),
     min_size=1,
     max_size=6,
 )
 
 
 class Fuzz:
-    def __init__(self, pooler: Pooler, new: SessionState, predicted: set[str | None]) -> None:
+    def __init__(self, pooler: Pooler, new_state: SessionState, predicted: set[str | None]) -> None:
         self.pooler = pooler
-        self.new = new
+        self.new_state = new_state
         self.predicted = predicted
-        self.names = {"role": tenant_role(pooler), "database": pooler.database, "host": str(pooler.folder)}
+        self.placeholders = {"role": tenant_role(pooler), "database": pooler.database, "host": str(pooler.folder)}
 
-    async def run(self, deeds: list[tuple[str, str, str]], *, shares: bool, vanishes: bool) -> None:
-        one, other = await connect_tenant(self.pooler), await connect_tenant(self.pooler)
-        if shares:  # a statement, so that those of the protocol are kept when the other one comes
-            for client in (other, one):
+    async def run(self, actions: list[tuple[str, str, str]], *, shares: bool, vanishes: bool) -> None:
+        first, second = await connect_tenant(self.pooler), await connect_tenant(self.pooler)
+        if shares:  # a statement, so that the gateway keeps protocol statements for the second client
+            for client in (second, first):
                 await client.request(parse("s", STATEMENT), bind_and_execute("s"), SYNC)
-        for text, way, around in deeds:
-            before, after = AROUND[around]
-            await self._does(one, before + WAYS[way](text.format(**self.names)) + after)
+        for sql, execution, context in actions:
+            before, after = CONTEXTS[context]
+            await self._run_action(first, before + EXECUTIONS[execution](sql.format(**self.placeholders)) + after)
         if vanishes:
-            one.reset_connection()
-        assert await other.fetch_value("select random()") not in self.predicted
-        seen = await shared_server_connection.read_session_state(other)
-        seen["statements"] = [row for row in _rows(seen["statements"]) if row[1] != STATEMENT]
-        assert seen == self.new
-        for client in (other,) if vanishes else (one, other):
+            first.reset_connection()
+        assert await second.fetch_value("select random()") not in self.predicted
+        state = await shared_server_connection.read_session_state(second)
+        state["statements"] = [row for row in _rows(state["statements"]) if row[1] != STATEMENT]
+        assert state == self.new_state
+        for client in (second,) if vanishes else (first, second):
             await client.terminate()
 
-    async def _does(self, one: ProtocolClient, words: bytes) -> None:
+    async def _run_action(self, client: ProtocolClient, data: bytes) -> None:
         try:
-            await one.request_all(words)
-        except ConnectionEnded as ended:  # by its own doing
-            raise AssertionError(ended) from ended
+            await client.request_all(data)
+        except ConnectionEnded as error:  # the gateway closed it
+            raise AssertionError(error) from error
 
 
-def _rows(seen: object) -> list[tuple[str | None, ...]]:
-    assert isinstance(seen, list)
-    return seen
+def _rows(value: object) -> list[tuple[str | None, ...]]:
+    assert isinstance(value, list)
+    return value
 
 
 @pytest.mark.parametrize(
@@ -114,8 +113,8 @@ def test_a_session_that_changed_hands_is_like_a_new_one(
     postgres_server: PostgresServer, extensions: tuple[str, ...], is_long_run: bool
 ) -> None:
     with asyncio.Runner() as runner:
-        opening = shared_server_connection.open_tenant_pooler(postgres_server, *extensions)
-        pooler = runner.run(opening.__aenter__())
+        pooler_context = shared_server_connection.open_tenant_pooler(postgres_server, *extensions)
+        pooler = runner.run(pooler_context.__aenter__())
         fuzz = Fuzz(
             pooler,
             runner.run(shared_server_connection.read_new_session_state(pooler)),
@@ -127,11 +126,11 @@ def test_a_session_that_changed_hands_is_like_a_new_one(
             phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
             suppress_health_check=list(HealthCheck),
         )
-        @given(deeds=DEEDS, shares=st.booleans(), vanishes=st.booleans())
-        def examples(deeds: list[tuple[str, str, str]], shares: bool, vanishes: bool) -> None:
-            runner.run(fuzz.run(deeds, shares=shares, vanishes=vanishes))
+        @given(actions=ACTIONS, shares=st.booleans(), vanishes=st.booleans())
+        def run_examples(actions: list[tuple[str, str, str]], shares: bool, vanishes: bool) -> None:
+            runner.run(fuzz.run(actions, shares=shares, vanishes=vanishes))
 
         try:
-            examples()
+            run_examples()
         finally:
-            runner.run(opening.__aexit__(None, None, None))
+            runner.run(pooler_context.__aexit__(None, None, None))

@@ -1,4 +1,4 @@
-"""Who exists takes as much work to refuse as who does not: counted, because clocks of tests are noisy."""
+"""Rule 9: rejecting a known and an unknown role takes the same work, which is counted because timings are noisy."""
 
 import hmac
 from collections import Counter
@@ -16,7 +16,7 @@ from support.platform_gateway import PlatformGateway
 from support.postgres import PostgresServer
 from support.stores import EVERYDAY_BACKENDS
 
-NOWHERE = "ep-calm-sea-00000000"
+UNKNOWN_ENDPOINT = "ep-calm-sea-00000000"
 
 
 @pytest.fixture(params=EVERYDAY_BACKENDS)
@@ -28,67 +28,67 @@ async def gateway(request: pytest.FixtureRequest, postgres_server: PostgresServe
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> "Counter[str]":
-    """Questions to control, the statements on the store that each of them takes, and what is hashed."""
+    """Counts requests to control, the store statements that they execute, and hash computations."""
     counted: Counter[str] = Counter()
-    is_asked = ContextVar("is_asked", default=False)  # the platform's own tasks use the store meanwhile
-    access = platform_gateway.InProcessControlPlane.get_access
+    in_request = ContextVar("in_request", default=False)  # the platform's own tasks also use the store
+    get_access = platform_gateway.InProcessControlPlane.get_access
 
-    async def counting_access(*given: Any) -> Any:
+    async def count_get_access(*args: Any) -> Any:
         counted["access"] += 1
-        is_asked.set(True)
+        in_request.set(True)
         try:
-            return await access(*given)
+            return await get_access(*args)
         finally:
-            is_asked.set(False)
+            in_request.set(False)
 
-    def count(owner: Any, name: str, *, only_asked: bool) -> None:
-        real = getattr(owner, name)
+    def count(owner: Any, name: str, *, only_in_requests: bool) -> None:
+        original = getattr(owner, name)
 
-        def counting(*given: Any, **named: Any) -> Any:
-            counted[name] += is_asked.get() or not only_asked
-            return real(*given, **named)
+        def count_and_call(*args: Any, **kwargs: Any) -> Any:
+            counted[name] += in_request.get() or not only_in_requests
+            return original(*args, **kwargs)
 
-        monkeypatch.setattr(owner, name, counting)
+        monkeypatch.setattr(owner, name, count_and_call)
 
     for name in ("_one", "_all", "_run"):
-        count(Queries, name, only_asked=True)
+        count(Queries, name, only_in_requests=True)
     for name in ("digest", "compare_digest"):
-        count(hmac, name, only_asked=False)
-    monkeypatch.setattr(platform_gateway.InProcessControlPlane, "get_access", counting_access)
+        count(hmac, name, only_in_requests=False)
+    monkeypatch.setattr(platform_gateway.InProcessControlPlane, "get_access", count_get_access)
     return counted
 
 
-async def challenged(door: PlatformGateway, endpoint: str, role: str) -> WireClient:
-    return await send_startup(door.gateway, user=role, options=f"endpoint={endpoint}")
+async def start_login(gateway: PlatformGateway, endpoint: str, role: str) -> WireClient:
+    return await send_startup(gateway.gateway, user=role, options=f"endpoint={endpoint}")
 
 
-async def unfinished(door: PlatformGateway, endpoint: str, role: str) -> None:
-    wire = await challenged(door, endpoint, role)
+async def leave_unfinished(gateway: PlatformGateway, endpoint: str, role: str) -> None:
+    wire = await start_login(gateway, endpoint, role)
     assert (await wire.read_message()).body[:4] == (10).to_bytes(4)
     wire.close()
     await wire.writer.wait_closed()
 
 
-async def refused(door: PlatformGateway, endpoint: str, role: str) -> None:
-    wire = await challenged(door, endpoint, role)
+async def fail_login(gateway: PlatformGateway, endpoint: str, role: str) -> None:
+    wire = await start_login(gateway, endpoint, role)
     await wire.authenticate("wrong")
     assert (await wire.read_error()).sqlstate == "28P01"
 
 
-@pytest.mark.parametrize("login", [unfinished, refused])
+@pytest.mark.parametrize("login", [leave_unfinished, fail_login])
 async def test_known_and_unknown_take_the_same_work(gateway: PlatformGateway, work: "Counter[str]", login: Any) -> None:
-    made = await gateway.platform.create_project()
-    endpoint = made["endpoints"][0]["id"]
+    created = await gateway.platform.create_project()
+    endpoint = created["endpoints"][0]["id"]
     await gateway.platform.run_operations()
-    took: dict[str, list[Counter[str]]] = {}
+    work_by_kind: dict[str, list[Counter[str]]] = {}
     for kind, where, role in (
         ("known", endpoint, "neondb_owner"),
         ("no role", endpoint, "nobody"),
-        ("no endpoint", NOWHERE, "neondb_owner"),
+        ("no endpoint", UNKNOWN_ENDPOINT, "neondb_owner"),
     ):
-        for _ in range(3):  # the first is asked for, the others may be remembered
+        for _ in range(3):  # the first goes to control; the others may come from the cache
             work.clear()
             await login(gateway, where, role)
-            took.setdefault(kind, []).append(Counter(work))
-    assert took["known"][0]["access"] == 1
-    assert took["known"] == took["no role"] == took["no endpoint"]
+            work_by_kind.setdefault(kind, []).append(Counter(work))
+    assert work_by_kind["known"][0]["access"] == 1
+    assert work_by_kind["known"] == work_by_kind["no role"] == work_by_kind["no endpoint"]

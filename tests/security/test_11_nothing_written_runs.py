@@ -1,4 +1,4 @@
-"""Row 11: what a compute writes cannot be executed, neither as a program nor as a library, where the kernel lets us."""
+"""Rule 11: a file that a compute writes cannot be executed or loaded as a library, where the kernel supports that."""
 
 import asyncio
 import errno
@@ -19,23 +19,23 @@ from bough.engine.local.isolation import mount_namespace
 from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.port import Readiness
 from security.shared_library import compile_library
+from support.attacker import Attacker
 from support.engine_home import Compute, EngineHome, home_on_driver
 from support.folders import temporary_folder
-from support.intruder import Intruder
 from support.requirements import require_root
 
-OTHERS = pytest.param("reflink", marks=pytest.mark.long), pytest.param("btrfs", marks=pytest.mark.long)
-RUN_A_COPY = "cp /bin/true {0} && chmod 755 {0} && if {0}; then echo ran; else echo $?; fi 2>/dev/null; rm {0}"
-EVERYBODYS = ("/tmp", "/var/tmp", "/dev/shm")
-REFUSED = "126"  # what a shell says of a file that it may not execute
+LONG_RUN_DRIVERS = pytest.param("reflink", marks=pytest.mark.long), pytest.param("btrfs", marks=pytest.mark.long)
+COPY_AND_RUN = "cp /bin/true {0} && chmod 755 {0} && if {0}; then echo ran; else echo $?; fi 2>/dev/null; rm {0}"
+WORLD_WRITABLE = ("/tmp", "/var/tmp", "/dev/shm")
+REFUSED = "126"  # exit status of a shell for a file that it may not execute
 
 
-@pytest.fixture(scope="module", params=["plain", "btrfs+wal", *OTHERS])
+@pytest.fixture(scope="module", params=["plain", "btrfs+wal", *LONG_RUN_DRIVERS])
 def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
     require_root()
     download.fetch_install(17, default_cache())
-    with home_on_driver(request.param) as made:
-        yield made
+    with home_on_driver(request.param) as settings:
+        yield settings
 
 
 @pytest.fixture
@@ -45,32 +45,33 @@ async def home(settings: Settings) -> AsyncIterator[EngineHome]:
 
 
 async def runs(compute: Compute, *folders: str) -> dict[str, str]:
-    """What became of a program that the server wrote and would run."""
-    intruder = Intruder(compute)
+    """Writes and runs a program in each folder as the server's user; returns `ran` or its exit status by folder."""
+    attacker = Attacker(compute)
     return {
-        folder: await intruder.run_shell(RUN_A_COPY.format(f"{folder}/bough-test-{os.getpid()}")) for folder in folders
+        folder: await attacker.run_shell(COPY_AND_RUN.format(f"{folder}/bough-test-{os.getpid()}"))
+        for folder in folders
     }
 
 
-def seen_by_us(home: EngineHome) -> tuple[list[int], int]:
-    """What may be done in these folders outside of computes, and how many mounts the home has."""
-    folders = (str(home.settings.home), *EVERYBODYS)
+def read_mount_state(home: EngineHome) -> tuple[list[int], int]:
+    """Returns the mount flags of these folders outside of computes, and the number of mounts below the home."""
+    folders = (str(home.settings.home), *WORLD_WRITABLE)
     paths = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return [os.statvfs(folder).f_flag for folder in folders], sum(path.startswith(folders[0]) for path in paths)
 
 
 async def test_neither_a_program_nor_a_library(home: EngineHome) -> None:
-    before = seen_by_us(home)
+    before = read_mount_state(home)
     compute = await home.create_compute()
-    places = (".", "pg_wal", str(compute.volume_folder / "archive"), *EVERYBODYS)
-    assert set((await runs(compute, *places)).values()) == {REFUSED}
+    folders = (".", "pg_wal", str(compute.volume_folder / "archive"), *WORLD_WRITABLE)
+    assert set((await runs(compute, *folders)).values()) == {REFUSED}
     marker = compute.data_folder / "ran"
     library = compile_library(compute.data_folder, marker)
     async with compute.connect("bough_admin") as db:
         with pytest.raises(asyncpg.PostgresError, match="could not load library"):
             await db.execute(f"load '{library}'")
     assert not marker.exists()
-    assert seen_by_us(home) == before, "the machine's own mounts are as they were"
+    assert read_mount_state(home) == before, "the mounts of the machine itself must not change"
 
 
 async def test_it_is_so_after_a_sleep_and_in_a_branch(home: EngineHome) -> None:
@@ -84,7 +85,7 @@ async def test_it_is_so_after_a_sleep_and_in_a_branch(home: EngineHome) -> None:
 
 
 async def test_a_compute_works_as_before(home: EngineHome) -> None:
-    """Shared memory of parallel work, programs of the machine, and WAL that is archived by a shell."""
+    """Parallel queries use shared memory, programs of the machine run, and a shell command archives WAL."""
     compute = await home.create_compute()
     async with compute.connect() as db:
         await db.execute("create table many as select generate_series(1, 100000) as id")
@@ -94,7 +95,7 @@ async def test_a_compute_works_as_before(home: EngineHome) -> None:
         assert await db.fetchval("select count(*) from many") == 100_000
         plan = await db.fetchval("explain (analyze, format json) select count(*) from many")
         assert '"Workers Launched": 2' in plan
-    assert await Intruder(compute).run_shell("echo seen | cat") == "seen"
+    assert await Attacker(compute).run_shell("echo seen | cat") == "seen"
     async with compute.connect("bough_admin") as db:
         await db.execute("select pg_switch_wal()")
         while not await db.fetchval("select archived_count from pg_stat_archiver"):
@@ -103,18 +104,18 @@ async def test_a_compute_works_as_before(home: EngineHome) -> None:
 
 
 async def test_on_an_older_kernel_too(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no call for all mounts below a folder at once; each is changed by itself."""
+    """An older kernel has no system call that changes all mounts below a folder, so each is changed on its own."""
 
-    def missing(*_: object) -> None:
+    def raise_enosys(*_: object) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
-    monkeypatch.setattr(mount_namespace, "_set_attributes", missing)
+    monkeypatch.setattr(mount_namespace, "_set_attributes", raise_enosys)
     compute = await home.create_compute()
     assert set((await runs(compute, ".", "/tmp", "/dev/shm")).values()) == {REFUSED}
 
 
 def test_programs_that_are_kept_among_closed_folders_can_be_run(settings: Settings) -> None:
-    """The cache may be in the home, or in /tmp. Nobody but us writes there."""
+    """The cache may be in the home or in /tmp. Only the platform writes there."""
     with temporary_folder() as folder:
         (folder / "cache").mkdir()
         program = shutil.copy("/bin/true", folder / "cache" / "true")
@@ -134,9 +135,9 @@ def test_programs_that_are_kept_among_closed_folders_can_be_run(settings: Settin
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-# Root without the right to mount, as in most containers: a compute runs, and the doctor says what is lacking.
-WITHOUT_THE_RIGHT = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
-LIFE = """
+# Root without the right to mount, as in most containers: a compute runs, and `bough doctor` reports the limitation.
+WITHOUT_MOUNT_RIGHT = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+COMPUTE_PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 from bough.config import Settings
@@ -151,13 +152,13 @@ asyncio.run(tell())
 
 @pytest.mark.parametrize("settings", ["plain"], indirect=True)
 def test_where_the_machine_does_not_let_us_computes_run_and_the_doctor_says_so(settings: Settings) -> None:
-    folders = Path(__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(folders)}
-    command = [*WITHOUT_THE_RIGHT, sys.executable, "-c", LIFE, str(settings.home)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout.splitlines()[-1:] == ["{'.': 'ran'}"], done.stderr
+    tests = Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(tests)}
+    command = [*WITHOUT_MOUNT_RIGHT, sys.executable, "-c", COMPUTE_PROGRAM, str(settings.home)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert result.stdout.splitlines()[-1:] == ["{'.': 'ran'}"], result.stderr
     doctor = [
-        *WITHOUT_THE_RIGHT,
+        *WITHOUT_MOUNT_RIGHT,
         sys.executable,
         "-m",
         "bough.cli.main",
@@ -166,7 +167,7 @@ def test_where_the_machine_does_not_let_us_computes_run_and_the_doctor_says_so(s
         "--home",
         str(settings.home),
     ]
-    said = json.loads(subprocess.run(doctor, capture_output=True, text=True, check=False).stdout)
-    [found] = [finding for finding in said if finding["name"] == "confinement"]
-    assert found["verdict"] == "warning"
-    assert "computes can execute files that they write (Operation not permitted)" in found["sentence"]
+    findings = json.loads(subprocess.run(doctor, capture_output=True, text=True, check=False).stdout)
+    [confinement] = [finding for finding in findings if finding["name"] == "confinement"]
+    assert confinement["verdict"] == "warning"
+    assert "computes can execute files that they write (Operation not permitted)" in confinement["sentence"]

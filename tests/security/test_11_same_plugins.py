@@ -1,4 +1,4 @@
-"""Row 11: the gateway and the computes allow the same output plugins."""
+"""Rule 11: the gateway and the computes allow the same output plugins."""
 
 from bough.gateway.wire import replication
 from bough.postgres import output_plugins

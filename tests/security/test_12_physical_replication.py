@@ -1,4 +1,4 @@
-"""Physical replication is refused at the gateway; logical replication works, with plugins that are offered."""
+"""Rule 12: the gateway rejects physical replication; logical replication works with the allowed plugins."""
 
 import asyncio
 import uuid
@@ -10,19 +10,18 @@ from bough.gateway.wire import messages
 from bough.gateway.wire.framing import Message
 from bough.gateway.wire.replication import MAX_INSPECTED_BYTES, find_command_error
 from security.login_steps import send_startup, use_cheap_verifier
-from support import gateway as doorways
 from support import platform
-from support.gateway import ENDPOINT, PASSWORD, InProcessGateway, WireClient
+from support.gateway import ENDPOINT, PASSWORD, InProcessGateway, WireClient, open_gateway
 from support.postgres import PostgresServer
 
-WORKS = [
+ALLOWED_COMMANDS = [
     "IDENTIFY_SYSTEM",
     "SHOW wal_level",
     "select 1",
     'CREATE_REPLICATION_SLOT "a" TEMPORARY LOGICAL pgoutput',
     "CREATE_REPLICATION_SLOT b TEMPORARY LOGICAL \"test_decoding\" (SNAPSHOT 'nothing');",
 ]
-PHYSICAL = [
+PHYSICAL_COMMANDS = [
     "BASE_BACKUP",
     "base_backup (LABEL 'x')",
     "\t\n BASE_BACKUP",
@@ -36,12 +35,12 @@ PHYSICAL = [
     "TIMELINE_HISTORY 1",
     "UPLOAD_MANIFEST",
 ]
-PLUGINS = ['"/tmp/lib.so"', "mine", '"PGOUTPUT"', '"a""b"']
+OTHER_PLUGINS = ['"/tmp/lib.so"', "mine", '"PGOUTPUT"', '"a""b"']
 
 
 @pytest.fixture(scope="module")
 def publisher() -> Iterator[PostgresServer]:
-    """With logical replication, as a compute of a project that has it on."""
+    """A server with logical replication, like a compute of a project that has it enabled."""
     with platform.temporary_folder() as folder:
         server = PostgresServer(folder, "-c", "wal_level=logical")
         server.start()
@@ -52,63 +51,63 @@ def publisher() -> Iterator[PostgresServer]:
 @pytest.fixture
 async def gateway(publisher: PostgresServer) -> AsyncIterator[InProcessGateway]:
     await (await publisher.connect()).close()
-    async with doorways.open_gateway(publisher) as opened:
+    async with open_gateway(publisher) as opened:
         use_cheap_verifier(opened)
         yield opened
 
 
-async def replicating(doorway: InProcessGateway, value: str = "database") -> WireClient:
-    wire = await send_startup(doorway, options=f"endpoint={ENDPOINT}", replication=value)
+async def connect_for_replication(gateway: InProcessGateway, value: str = "database") -> WireClient:
+    wire = await send_startup(gateway, options=f"endpoint={ENDPOINT}", replication=value)
     await wire.authenticate()
     return wire
 
 
 @pytest.mark.parametrize("value", ["true", "on", "1", "YES"])
 async def test_a_physical_connection_is_refused(gateway: InProcessGateway, value: str) -> None:
-    trouble = await (await replicating(gateway, value)).read_error()
-    assert (trouble.sqlstate, trouble.message) == ("0A000", "physical replication is not supported here")
-    assert "replication=database" in trouble.hint
+    error = await (await connect_for_replication(gateway, value)).read_error()
+    assert (error.sqlstate, error.message) == ("0A000", "physical replication is not supported here")
+    assert "replication=database" in error.hint
     assert ("wake", ENDPOINT) not in gateway.control_plane.calls
 
 
 async def test_what_belongs_to_logical_replication_works(gateway: InProcessGateway) -> None:
-    wire = await replicating(gateway)
+    wire = await connect_for_replication(gateway)
     await wire.read_until(messages.READY_FOR_QUERY)
-    for text in WORKS:
+    for text in ALLOWED_COMMANDS:
         wire.send(b"Q", text.encode() + b"\0")
-        heard = await wire.read_until(messages.READY_FOR_QUERY)
-        assert messages.ERROR_RESPONSE not in {message.type for message in heard}, text
+        received = await wire.read_until(messages.READY_FOR_QUERY)
+        assert messages.ERROR_RESPONSE not in {message.type for message in received}, text
 
 
-@pytest.mark.parametrize("text", PHYSICAL)
+@pytest.mark.parametrize("text", PHYSICAL_COMMANDS)
 async def test_physical_commands_are_refused_on_logical_connections(gateway: InProcessGateway, text: str) -> None:
-    wire = await replicating(gateway)
+    wire = await connect_for_replication(gateway)
     await wire.read_until(messages.READY_FOR_QUERY)
     message = Message(b"Q", text.encode() + b"\0").encode()
-    for byte in message:  # however it is cut
+    for byte in message:  # byte by byte, so that the message arrives in pieces
         wire.writer.write(bytes([byte]))
         await wire.writer.drain()
-    trouble = await wire.read_error()
-    assert (trouble.sqlstate, trouble.message) == ("0A000", "physical replication is not supported here")
+    error = await wire.read_error()
+    assert (error.sqlstate, error.message) == ("0A000", "physical replication is not supported here")
 
 
-@pytest.mark.parametrize("plugin", PLUGINS)
+@pytest.mark.parametrize("plugin", OTHER_PLUGINS)
 async def test_other_plugins_are_refused(gateway: InProcessGateway, plugin: str) -> None:
-    wire = await replicating(gateway)
+    wire = await connect_for_replication(gateway)
     await wire.read_until(messages.READY_FOR_QUERY)
     wire.send(b"Q", f"CREATE_REPLICATION_SLOT x LOGICAL {plugin}\0".encode())
-    trouble = await wire.read_error()
-    assert trouble.sqlstate == "0A000"
-    assert "is not available here" in trouble.message
-    assert "pgoutput" in trouble.hint
+    error = await wire.read_error()
+    assert error.sqlstate == "0A000"
+    assert "is not available here" in error.message
+    assert "pgoutput" in error.hint
 
 
 async def test_a_long_query_goes_by_and_a_hidden_command_does_not(gateway: InProcessGateway) -> None:
-    wire = await replicating(gateway)
+    wire = await connect_for_replication(gateway)
     await wire.read_until(messages.READY_FOR_QUERY)
     wire.send(b"Q", b"select length('" + b"x" * 300_000 + b"')\0")
-    heard = await wire.read_until(messages.READY_FOR_QUERY)
-    assert heard[1].body.endswith(b"300000")
+    received = await wire.read_until(messages.READY_FOR_QUERY)
+    assert received[1].body.endswith(b"300000")
     wire.send(b"Q", b" " * 300_000 + b"BASE_BACKUP\0")
     assert (await wire.read_error()).sqlstate == "0A000"
 
@@ -126,27 +125,27 @@ def test_sql_is_not_looked_at() -> None:
 async def test_a_subscription_through_the_gateway_works(
     gateway: InProcessGateway, publisher: PostgresServer, postgres_server: PostgresServer
 ) -> None:
-    """The subscriber is a real Postgres, which speaks to the gateway by TLS."""
+    """The subscriber is a real Postgres that connects to the gateway with TLS."""
     name = f"s{uuid.uuid4().hex[:8]}"
-    there, here = await publisher.connect(), await postgres_server.connect()
-    where = f"host=127.0.0.1 port={gateway.port} sslmode=require user=store dbname=postgres"
+    publishing, subscribing = await publisher.connect(), await postgres_server.connect()
+    conninfo = f"host=127.0.0.1 port={gateway.port} sslmode=require user=store dbname=postgres"
     try:
-        for session in (there, here):
+        for session in (publishing, subscribing):
             await session.execute(f"create table {name} (n int primary key)")
-        await there.execute(f"create publication {name} for table {name}")
-        await there.execute(f"insert into {name} values (1)")
-        await here.execute(
+        await publishing.execute(f"create publication {name} for table {name}")
+        await publishing.execute(f"insert into {name} values (1)")
+        await subscribing.execute(
             f"create subscription {name} connection "
-            f"'{where} password=''{PASSWORD}'' options=endpoint={ENDPOINT}' publication {name}"
+            f"'{conninfo} password=''{PASSWORD}'' options=endpoint={ENDPOINT}' publication {name}"
         )
-        await there.execute(f"insert into {name} values (2)")
+        await publishing.execute(f"insert into {name} values (2)")
         for _ in range(1500):
-            if await here.fetchval(f"select count(*) from {name}") == 2:
+            if await subscribing.fetchval(f"select count(*) from {name}") == 2:
                 break
             await asyncio.sleep(0.02)
-        assert await here.fetchval(f"select count(*) from {name}") == 2
+        assert await subscribing.fetchval(f"select count(*) from {name}") == 2
     finally:
-        await here.execute(f"drop subscription if exists {name}")
-        await here.execute(f"drop table if exists {name}")
-        await here.close()
-        await there.close()
+        await subscribing.execute(f"drop subscription if exists {name}")
+        await subscribing.execute(f"drop table if exists {name}")
+        await subscribing.close()
+        await publishing.close()

@@ -1,4 +1,4 @@
-"""Row 16: `X-Forwarded-For` counts only from proxies that the operator named, for limits and for the audit."""
+"""Rule 16: limits and the audit log trust `X-Forwarded-For` only from proxies in `trusted_proxies`."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -33,48 +33,48 @@ GARBAGE = [
 
 
 @asynccontextmanager
-async def listening(platform: Platform, **changes: Any) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of the API on a real port of 127.0.0.1."""
-    front = PagesApp(platform, **changes)
+async def serve_api(platform: Platform, **changes: Any) -> AsyncIterator[httpx2.AsyncClient]:
+    """Serves the API on a real port of 127.0.0.1 and yields a client."""
+    app = PagesApp(platform, **changes)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        where = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        app = create_app(front.services)
-        async with serve_http(app, listener), httpx2.AsyncClient(base_url=where + API, timeout=60) as client:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        asgi_app = create_app(app.services)
+        async with serve_http(asgi_app, listener), httpx2.AsyncClient(base_url=url + API, timeout=60) as client:
             yield client
 
 
-async def audited(client: httpx2.AsyncClient, key: str, forwarded: str) -> str:
-    """The address that the audit has for a change with this header."""
+async def read_audited_address(client: httpx2.AsyncClient, key: str, forwarded: str) -> str:
+    """Creates a project with this header and returns the address in the audit log."""
     headers = {"Authorization": f"Bearer {key}", "X-Forwarded-For": forwarded}
-    made = await client.post("/projects", json={"project": {}}, headers=headers)
-    assert made.status_code == 201, made.text
-    found = await client.get("/bough/audit", params={"project_id": made.json()["project"]["id"]}, headers=headers)
-    return str(found.json()["audit"][0]["address"])
+    created = await client.post("/projects", json={"project": {}}, headers=headers)
+    assert created.status_code == 201, created.text
+    audit = await client.get("/bough/audit", params={"project_id": created.json()["project"]["id"]}, headers=headers)
+    return str(audit.json()["audit"][0]["address"])
 
 
 async def test_a_forged_header_changes_neither_limits_nor_the_audit(platform: Platform) -> None:
-    async with listening(platform, rate_per_minute_and_address=3) as client:
-        answers = [await client.get("/auth", headers={"X-Forwarded-For": f"192.0.2.{last}"}) for last in range(5)]
-        assert [answer.status_code for answer in answers] == [401] * 3 + [429] * 2
-        assert await audited(client, platform.key, "203.0.113.7") == "127.0.0.1"
+    async with serve_api(platform, rate_per_minute_and_address=3) as client:
+        responses = [await client.get("/auth", headers={"X-Forwarded-For": f"192.0.2.{last}"}) for last in range(5)]
+        assert [response.status_code for response in responses] == [401] * 3 + [429] * 2
+        assert await read_audited_address(client, platform.key, "203.0.113.7") == "127.0.0.1"
 
-    async with listening(platform, trusted_proxies=["127.0.0.1"], rate_per_minute_and_address=3) as client:
-        answers = [await client.get("/auth", headers={"X-Forwarded-For": f"192.0.2.{last}"}) for last in range(5)]
-        assert [answer.status_code for answer in answers] == [401] * 5, "each has its own room"
-        invented = [f"198.51.100.{last}, 192.0.2.99" for last in range(5)]
-        answers = [await client.get("/auth", headers={"X-Forwarded-For": value}) for value in invented]
-        assert [answer.status_code for answer in answers] == [401] * 3 + [429] * 2, (
-            "what the caller wrote counts for nothing"
+    async with serve_api(platform, trusted_proxies=["127.0.0.1"], rate_per_minute_and_address=3) as client:
+        responses = [await client.get("/auth", headers={"X-Forwarded-For": f"192.0.2.{last}"}) for last in range(5)]
+        assert [response.status_code for response in responses] == [401] * 5, "each address has its own limit"
+        forged = [f"198.51.100.{last}, 192.0.2.99" for last in range(5)]
+        responses = [await client.get("/auth", headers={"X-Forwarded-For": value}) for value in forged]
+        assert [response.status_code for response in responses] == [401] * 3 + [429] * 2, (
+            "an address added by the caller must not count"
         )
-        assert await audited(client, platform.key, "203.0.113.7") == "203.0.113.7"
+        assert await read_audited_address(client, platform.key, "203.0.113.7") == "203.0.113.7"
         for garbage in GARBAGE:
-            answer = await client.get("/healthz", headers={b"X-Forwarded-For": garbage.encode()[:16_000]})
-            assert answer.status_code < 500
+            response = await client.get("/healthz", headers={b"X-Forwarded-For": garbage.encode()[:16_000]})
+            assert response.status_code < 500
 
 
-def called(trusted: list[str], peer: str, *values: str, proto: str = "") -> tuple[str, str]:
-    """Address and scheme of a request with these headers."""
+def resolve_client(trusted: list[str], peer: str, *values: str, proto: str = "") -> tuple[str, str]:
+    """Returns address and scheme of a request with these headers."""
     headers = [(b"x-forwarded-for", value.encode("latin-1")) for value in values]
     headers += [(b"x-forwarded-proto", proto.encode())] if proto else []
     scope: dict[str, Any] = {"type": "http", "client": (peer, 1), "scheme": "http", "headers": headers}
@@ -104,13 +104,13 @@ def called(trusted: list[str], peer: str, *values: str, proto: str = "") -> tupl
 def test_the_last_address_that_is_no_proxy_is_the_callers(
     trusted: list[str], peer: str, values: list[str], address: str
 ) -> None:
-    assert called(trusted, peer, *values)[0] == address
+    assert resolve_client(trusted, peer, *values)[0] == address
 
 
 def test_the_scheme_is_believed_from_the_same_proxies() -> None:
-    assert called(["127.0.0.1"], "127.0.0.1", proto="https")[1] == "https"
-    assert called([], "127.0.0.1", proto="https")[1] == "http"
-    assert called(["127.0.0.1"], "127.0.0.1", proto="javascript")[1] == "http"
+    assert resolve_client(["127.0.0.1"], "127.0.0.1", proto="https")[1] == "https"
+    assert resolve_client([], "127.0.0.1", proto="https")[1] == "http"
+    assert resolve_client(["127.0.0.1"], "127.0.0.1", proto="javascript")[1] == "http"
 
 
 def test_a_wrong_setting_is_refused_by_name() -> None:

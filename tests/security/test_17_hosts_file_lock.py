@@ -1,4 +1,4 @@
-"""Row 17: whoever may read the file of hosts can lock it, and our changes go through all the same."""
+"""Rule 17: any user can lock the hosts file, and the platform can still change it."""
 
 import fcntl
 import os
@@ -15,8 +15,8 @@ from support.platform import temporary_folder
 from support.program import NOBODY
 from support.requirements import require_root
 
-# Another user's program, which takes a lock on the file that it is given and keeps it.
-HOLDER = """
+# A program of another user that locks the given file until its standard input closes.
+LOCK_PROGRAM = """
 import fcntl, os, sys
 os.setgroups([])
 os.setresgid(*[int(sys.argv[2])] * 3)
@@ -38,11 +38,11 @@ def hosts() -> Iterator[Path]:
         hosts_file.lock_file(path).unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("how", ["LOCK_SH", "LOCK_EX"])
-def test_a_lock_of_another_user_hinders_nobody(hosts: Path, how: str) -> None:
+@pytest.mark.parametrize("lock_type", ["LOCK_SH", "LOCK_EX"])
+def test_a_lock_of_another_user_hinders_nobody(hosts: Path, lock_type: str) -> None:
     require_root()
     with subprocess.Popen(
-        [sys.executable, "-I", "-c", HOLDER, str(hosts), str(NOBODY), how],
+        [sys.executable, "-I", "-c", LOCK_PROGRAM, str(hosts), str(NOBODY), lock_type],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -53,30 +53,30 @@ def test_a_lock_of_another_user_hinders_nobody(hosts: Path, how: str) -> None:
         assert hosts_file.write_lines(hosts, "bough x", ["127.0.0.1 ep-two.localhost"])
         assert "ep-two.localhost" in hosts.read_text()
         with hosts.open("rb") as file, pytest.raises(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it held the lock all along
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the other user still has the lock
         holder.stdin.close()
 
 
 def test_the_lock_is_a_file_of_ours(hosts: Path) -> None:
     assert hosts_file.add_line(hosts, "bough x", "127.0.0.1 ep-one.localhost")
     lock = hosts_file.lock_file(hosts)
-    seen, folder = lock.stat(), lock.parent.stat()
-    assert stat.S_IMODE(seen.st_mode) == 0o600
-    assert (seen.st_uid, folder.st_uid) == (os.geteuid(), os.geteuid())
-    assert not folder.st_mode & 0o022, "nobody else can put a file there"
+    file_status, folder_status = lock.stat(), lock.parent.stat()
+    assert stat.S_IMODE(file_status.st_mode) == 0o600
+    assert (file_status.st_uid, folder_status.st_uid) == (os.geteuid(), os.geteuid())
+    assert not folder_status.st_mode & 0o022, "another user could create files in the folder"
 
 
 def test_homes_that_change_it_wait_for_each_other(hosts: Path) -> None:
     with hosts_file.lock_file(hosts).open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        waiting = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", "import sys; from pathlib import Path; from bough import hosts_file; "
              "hosts_file.LOCK_TIMEOUT = 600; "
              "hosts_file.add_line(Path(sys.argv[1]), 'bough y', '127.0.0.1 ep-y.localhost')",
              str(hosts)]
         )  # fmt: skip
         with pytest.raises(subprocess.TimeoutExpired):
-            waiting.wait(timeout=0.5)
+            process.wait(timeout=0.5)
         assert "ep-y" not in hosts.read_text()
-    assert waiting.wait(timeout=60) == 0
+    assert process.wait(timeout=60) == 0
     assert "ep-y" in hosts.read_text()

@@ -1,4 +1,4 @@
-"""Row 19: more organizations give a person no more room than their plan has."""
+"""Rule 19: creating more organizations gives a person no more resources than the plan allows."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,14 +16,16 @@ from bough.domain.user import OPERATOR
 from bough.ids import OrganizationId
 from bough.store import schema
 from bough.store.sqlite import SqliteStore
-from support import api_app as fronts
 from support.accounts import Account, add_key
-from support.api_app import ApiApp
+from support.api_app import ApiApp, open_api_app
 from support.api_client import Caller
 from support.postgres import PostgresServer
 from support.stores import BACKENDS
 
-PLANS = {**{name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()}, "free": Plan(organizations=3, projects=4)}
+PLANS = {
+    **{name: plan.model_dump() for name, plan in DEFAULT_PLANS.items()},
+    "free": Plan(organizations=3, projects=4),
+}
 
 
 @pytest.fixture(params=BACKENDS)
@@ -32,71 +34,71 @@ async def api_app(request: pytest.FixtureRequest) -> AsyncIterator[ApiApp]:
     if request.param == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres_server")
         changes["store_url"] = await server.create_store_database()
-    async with fronts.open_api_app(**changes) as made:
-        yield made
+    async with open_api_app(**changes) as opened:
+        yield opened
 
 
 @asynccontextmanager
-async def person(front: ApiApp) -> AsyncIterator[Caller]:
-    """On the plan of new accounts, with the organization that an account has from the beginning."""
-    async with front.services.store.transaction() as rows:
+async def open_account(api_app: ApiApp) -> AsyncIterator[Caller]:
+    """Creates an account with the default plan and its personal organization, and yields a client with its key."""
+    async with api_app.services.store.transaction() as rows:
         user = await accounts.add_account(rows, f"{OrganizationId.new()}@example.com", "Ada", None)
         organization = await rows.organizations.get_personal(user.id)
         assert organization is not None
     account = Account(user, organization)
-    token = await add_key(front.services, account)
-    caller = Caller(api_app=front, account=account, token=token, client=front.client(token))
+    token = await add_key(api_app.services, account)
+    caller = Caller(api_app=api_app, account=account, token=token, client=api_app.client(token))
     async with caller.client:
         yield caller
 
 
-async def makes(caller: Caller, name: str = "team") -> httpx2.Response:
+async def create_organization(caller: Caller, name: str = "team") -> httpx2.Response:
     return await caller.client.post("/bough/organizations", json={"name": name})
 
 
-async def projects(caller: Caller, *org_ids: str) -> list[httpx2.Response]:
-    """One in each, all at once."""
+async def create_projects(caller: Caller, *org_ids: str) -> list[httpx2.Response]:
+    """Creates one project in each organization, concurrently."""
     return await asyncio.gather(
         *(caller.client.post("/projects", json={"project": {"org_id": org_id}}) for org_id in org_ids)
     )
 
 
 async def test_organizations_and_their_projects_are_counted_together(api_app: ApiApp) -> None:
-    async with person(api_app) as ada, person(api_app) as bob:
-        answers = await asyncio.gather(*(makes(ada) for _ in range(6)))
-        statuses = sorted(answer.status_code for answer in answers)
-        assert statuses == [201] * 3 + [422] * 3, "asked for at once"
-        refusal = next(answer.json() for answer in answers if answer.status_code == 422)
-        assert refusal["code"] == "ORGANIZATIONS_LIMIT_EXCEEDED"
-        assert "your plan allows 3" in refusal["message"] and "ask the operator" in refusal["message"]
+    async with open_account(api_app) as ada, open_account(api_app) as bob:
+        responses = await asyncio.gather(*(create_organization(ada) for _ in range(6)))
+        statuses = sorted(response.status_code for response in responses)
+        assert statuses == [201] * 3 + [422] * 3, "six concurrent requests"
+        error = next(response.json() for response in responses if response.status_code == 422)
+        assert error["code"] == "ORGANIZATIONS_LIMIT_EXCEEDED"
+        assert "your plan allows 3" in error["message"] and "ask the operator" in error["message"]
 
-        teams = [answer.json()["id"] for answer in answers if answer.status_code == 201]
-        made = await projects(ada, ada.organization.id, *teams, *teams)
-        assert sorted(answer.status_code for answer in made) == [201] * 4 + [422] * 3
-        refusal = next(answer.json() for answer in made if answer.status_code == 422)
-        assert refusal["code"] == "PROJECTS_LIMIT_EXCEEDED"
-        assert "The 4 organizations on this plan that one person created have together 4 projects" in refusal["message"]
+        teams = [response.json()["id"] for response in responses if response.status_code == 201]
+        created = await create_projects(ada, ada.organization.id, *teams, *teams)
+        assert sorted(response.status_code for response in created) == [201] * 4 + [422] * 3
+        error = next(response.json() for response in created if response.status_code == 422)
+        assert error["code"] == "PROJECTS_LIMIT_EXCEEDED"
+        assert "The 4 organizations on this plan that one person created have together 4 projects" in error["message"]
 
-        assert (await makes(bob)).status_code == 201, "another person has room of their own"
-        assert (await projects(bob, bob.organization.id))[0].status_code == 201
+        assert (await create_organization(bob)).status_code == 201, "another person has limits of their own"
+        assert (await create_projects(bob, bob.organization.id))[0].status_code == 201
 
-        # Between organizations of one person a project takes no more room, and from others it does.
-        mine = next(answer.json()["project"] for answer in made if answer.status_code == 201)
-        await ada.finish_operations(mine["id"])
-        other = next(team for team in (*teams, ada.organization.id) if team != mine["org_id"])
-        body = {"destination_org_id": other, "project_ids": [mine["id"]]}
-        source = mine["org_id"]
+        # A transfer between organizations of one person does not count as another project.
+        project = next(response.json()["project"] for response in created if response.status_code == 201)
+        await ada.finish_operations(project["id"])
+        destination = next(team for team in (*teams, ada.organization.id) if team != project["org_id"])
+        body = {"destination_org_id": destination, "project_ids": [project["id"]]}
+        source = project["org_id"]
         personal = source == ada.organization.id
         path = "/users/me/projects/transfer" if personal else f"/organizations/{source}/projects/transfer"
         assert (await ada.client.post(path, json=body)).status_code == 200
 
 
 async def test_who_has_more_already_keeps_it(api_app: ApiApp) -> None:
-    async with person(api_app) as ada:
+    async with open_account(api_app) as ada:
         for _ in range(3):
-            assert (await makes(ada)).status_code == 201
+            assert (await create_organization(ada)).status_code == 201
         smaller = ApiApp(api_app.platform, plans={**PLANS, "free": Plan(organizations=1, projects=1)})
-        await projects(ada, ada.organization.id, ada.organization.id)
+        await create_projects(ada, ada.organization.id, ada.organization.id)
         async with ada.client_for(smaller) as client:
             assert len((await client.get("/users/me/organizations")).json()["organizations"]) == 4
             assert len((await client.get("/projects")).json()["projects"]) == 2

@@ -1,4 +1,4 @@
-"""Ids of everybody's endpoints are not told to every local user by `/metrics`."""
+"""`/metrics`, which contains the endpoint ids of all projects, requires a token or an authorized key."""
 
 import stat
 
@@ -9,27 +9,27 @@ from support.platform import API, Platform
 
 
 async def test_figures_want_a_key_that_may_read_them(platform: Platform) -> None:
-    made = await platform.create_ready_project()
-    endpoint = made["endpoints"][0]["id"]
-    stranger = await add_key(platform.services, await add_account(platform.services))
+    created = await platform.create_ready_project()
+    endpoint = created["endpoints"][0]["id"]
+    other_key = await add_key(platform.services, await add_account(platform.services))
 
-    async def answer(front: PagesApp, token: str | None) -> tuple[int, bool]:
-        async with front.open_client().client as client:
+    async def get_metrics(app: PagesApp, token: str | None) -> tuple[int, bool]:
+        async with app.open_client().client as client:
             headers = {} if token is None else {b"Authorization": f"Bearer {token}".encode("latin-1")}
-            said = await client.get("/metrics", headers=headers)
-        return said.status_code, endpoint in said.text
+            response = await client.get("/metrics", headers=headers)
+        return response.status_code, endpoint in response.text
 
-    front = PagesApp(platform)
-    token = load_metrics_token(front.settings)
-    assert await answer(front, None) == (401, False)
-    assert await answer(front, "wrong") == (401, False)
-    assert await answer(front, "wröng") == (401, False)
-    assert await answer(front, stranger) == (403, False)
-    assert await answer(front, token) == (200, True)
-    assert await answer(front, platform.key) == (200, True)
-    assert await answer(PagesApp(platform, metrics_open=True), None) == (200, True)
+    app = PagesApp(platform)
+    token = load_metrics_token(app.settings)
+    assert await get_metrics(app, None) == (401, False)
+    assert await get_metrics(app, "wrong") == (401, False)
+    assert await get_metrics(app, "wröng") == (401, False)
+    assert await get_metrics(app, other_key) == (403, False)
+    assert await get_metrics(app, token) == (200, True)
+    assert await get_metrics(app, platform.key) == (200, True)
+    assert await get_metrics(PagesApp(platform, metrics_open=True), None) == (200, True)
 
-    async with front.open_client().client as client:
-        said = await client.get(f"{API}/projects", headers={"Authorization": f"Bearer {token}"})
-    assert said.status_code == 401, "the token opens nothing else"
-    assert stat.S_IMODE((front.settings.keys / "metrics").stat().st_mode) == 0o600
+    async with app.open_client().client as client:
+        response = await client.get(f"{API}/projects", headers={"Authorization": f"Bearer {token}"})
+    assert response.status_code == 401, "the token must not be accepted by the API"
+    assert stat.S_IMODE((app.settings.keys / "metrics").stat().st_mode) == 0o600

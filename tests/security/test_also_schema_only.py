@@ -1,7 +1,7 @@
-"""A `schema-only` branch is emptied without a word to any other server, and without running anything of its tenant's.
+"""Emptying a `schema-only` branch accesses no other server and runs no code of a tenant.
 
-A foreign partition of the parent leads to another project through the gateway, with a password that everybody's user
-mapping has, ours included.
+The parent has a foreign partition in another project, reached through the gateway, with a user mapping for PUBLIC that
+also applies to the platform's own role.
 """
 
 from collections.abc import AsyncIterator
@@ -17,8 +17,8 @@ from support.platform_gateway import PlatformGateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-REMOTE = ("create table facts (n int)", "insert into facts select generate_series(1, 100)")
-PARENT = (
+REMOTE_SETUP = ("create table facts (n int)", "insert into facts select generate_series(1, 100)")
+PARENT_SETUP = (
     "create table plain (n int primary key)",
     "create table referring (n int references plain) partition by list (n)",
     "create table referring_1 partition of referring for values in (1)",
@@ -37,9 +37,9 @@ PARENT = (
     "insert into mixed values (1500)",
     "insert into inherited values (7)",
 )
-OWN = ("plain", "referring", "mixed_own", "only inherited")
+LOCAL_TABLES = ("plain", "referring", "mixed_own", "only inherited")
 
-# An immutable function may call one that changes something: whoever evaluates it does so with their own rights.
+# An immutable function can call a volatile one, which runs with the rights of the role that evaluates it.
 TRAPS = (
     """create function rise() returns int language plpgsql as $$
        begin
@@ -71,49 +71,55 @@ async def gateway() -> AsyncIterator[PlatformGateway]:
         yield opened
 
 
-async def link(door: PlatformGateway, made: dict[str, Any], remote: dict[str, Any]) -> None:
-    """A server `far` in one project that leads to another, as a tenant makes it who may use the wrapper."""
-    given = remote["connection_uris"][0]["connection_parameters"]
-    async with door.platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
+async def create_foreign_server(gateway: PlatformGateway, created: dict[str, Any], remote: dict[str, Any]) -> None:
+    """Creates a foreign server `far` in one project that connects to another, as a tenant can."""
+    parameters = remote["connection_uris"][0]["connection_parameters"]
+    async with gateway.platform.connect(created["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
         await db.execute("create extension postgres_fdw")
-    async with door.platform.connect(made["endpoints"][0]["id"], ADMIN_ROLE, "neondb") as db:
+    async with gateway.platform.connect(created["endpoints"][0]["id"], ADMIN_ROLE, "neondb") as db:
         await db.execute("grant usage on foreign data wrapper postgres_fdw to neondb_owner")
-    async with door.platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
+    async with gateway.platform.connect(created["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
         await db.execute(
             "create server far foreign data wrapper postgres_fdw options "
-            f"(host '{given['host']}', hostaddr '127.0.0.1', port '{door.gateway.port}', "
-            f"dbname '{given['database']}', sslmode 'require', truncatable 'true')"
+            f"(host '{parameters['host']}', hostaddr '127.0.0.1', port '{gateway.gateway.port}', "
+            f"dbname '{parameters['database']}', sslmode 'require', truncatable 'true')"
         )
         await db.execute(
-            f"create user mapping for public server far options (user '{given['role']}', "
-            f"password '{given['password']}')"
+            f"create user mapping for public server far options (user '{parameters['role']}', "
+            f"password '{parameters['password']}')"
         )
 
 
 async def test_rows_on_another_server_stay(gateway: PlatformGateway) -> None:
-    remote, made = await gateway.platform.create_ready_project(), await gateway.platform.create_ready_project()
-    for statement in REMOTE:
+    remote, created = await gateway.platform.create_ready_project(), await gateway.platform.create_ready_project()
+    for statement in REMOTE_SETUP:
         await query(gateway.platform, remote, statement)
-    await link(gateway, made, remote)
-    for statement in PARENT:
-        await query(gateway.platform, made, statement)
-    assert await query(gateway.platform, made, "select count(*) from mixed") == 101, "the link works"
+    await create_foreign_server(gateway, created, remote)
+    for statement in PARENT_SETUP:
+        await query(gateway.platform, created, statement)
+    assert await query(gateway.platform, created, "select count(*) from mixed") == 101, (
+        "the foreign server does not work"
+    )
 
-    branch = await create_branch(gateway.platform, made, init_source="schema-only")
+    branch = await create_branch(gateway.platform, created, init_source="schema-only")
 
     assert await query(gateway.platform, remote, "select count(*) from facts") == 100
-    for table in OWN:
-        assert await query(gateway.platform, made, f"select count(*) from {table}") == 1
+    for table in LOCAL_TABLES:
+        assert await query(gateway.platform, created, f"select count(*) from {table}") == 1
         assert await query(gateway.platform, branch, f"select count(*) from {table}") == 0
-    assert await query(gateway.platform, branch, "select count(*) from mixed") == 100, "it is the same structure"
+    assert await query(gateway.platform, branch, "select count(*) from mixed") == 100, (
+        "the foreign partition must still exist"
+    )
 
 
 async def test_nothing_of_the_tenants_is_evaluated_with_our_rights(gateway: PlatformGateway) -> None:
-    made = await gateway.platform.create_ready_project()
+    created = await gateway.platform.create_ready_project()
     for statement in TRAPS:
-        async with gateway.platform.connect(made["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
+        async with gateway.platform.connect(created["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
             await db.execute(statement)
-    branch = await create_branch(gateway.platform, made, init_source="schema-only")
+    branch = await create_branch(gateway.platform, created, init_source="schema-only")
     for table in ("by_key_1", "indexed", "made"):
         assert await query(gateway.platform, branch, f"select count(*) from {table}") == 0
-    assert await query(gateway.platform, branch, "select count(*) from pg_roles where rolsuper") == 1, "only ours"
+    assert await query(gateway.platform, branch, "select count(*) from pg_roles where rolsuper") == 1, (
+        "a tenant's role became a superuser"
+    )

@@ -1,4 +1,4 @@
-"""Counts what a standing task does: files it opens, folder entries it walks, and what SQLite executes for it."""
+"""Counts the work of a periodic task: opened files, listed folder entries and SQLite steps."""
 
 import os
 import sys
@@ -12,14 +12,14 @@ from typing import Any
 
 from bough.store.sqlite import SqliteStore
 
-VM_STEPS = 50  # of SQLite's virtual machine, that count as one
+VM_STEPS = 50  # instructions of the SQLite virtual machine that count as one step
 
 
 @dataclass
 class WorkCount:
-    opened_paths: Counter[str] = field(default_factory=Counter)  # by path; processes of the machine are left out
-    listed_entries: int = 0  # of folders that were listed
-    sql_steps: int = 0  # steps, in units of VM_STEPS
+    opened_paths: Counter[str] = field(default_factory=Counter)  # by path, without /proc
+    listed_entries: int = 0  # entries of all listed folders
+    sql_steps: int = 0  # in units of VM_STEPS instructions
 
     @property
     def opened_count(self) -> int:
@@ -30,11 +30,11 @@ class WorkCount:
 
 
 _active: list[WorkCount] = []
-_inside = local()
+_thread_state = local()
 
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _active or event not in ("open", "os.listdir", "os.scandir") or getattr(_inside, "hook", False):
+def _audit_hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _active or event not in ("open", "os.listdir", "os.scandir") or getattr(_thread_state, "hook", False):
         return
     path = os.fsdecode(arguments[0]) if isinstance(arguments[0], str | bytes) else ""
     if not path or path.startswith("/proc"):
@@ -42,39 +42,39 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open":
         _active[-1].opened_paths[path] += 1
         return
-    _inside.hook = True
+    _thread_state.hook = True
     try:
         _active[-1].listed_entries += sum(1 for _ in Path(path).iterdir())
     except OSError:
         pass
     finally:
-        _inside.hook = False
+        _thread_state.hook = False
 
 
-sys.addaudithook(_hook)
+sys.addaudithook(_audit_hook)
 
 
 @contextmanager
 def count_work(store: SqliteStore) -> Iterator[WorkCount]:
-    """What this process does meanwhile, in all its threads."""
+    """Counts the work of all threads of this process inside the block."""
     work = WorkCount()
 
     def step() -> int:
         work.sql_steps += 1
         return 0
 
-    drivers = [_driver(engine) for engine in (store._reader, store._writer, store._searcher)]
-    for driver in drivers:
-        driver.set_progress_handler(step, VM_STEPS)
+    connections = [_driver_connection(engine) for engine in (store._reader, store._writer, store._searcher)]
+    for connection in connections:
+        connection.set_progress_handler(step, VM_STEPS)
     _active.append(work)
     try:
         yield work
     finally:
         _active.pop()
-        for driver in drivers:
-            driver.set_progress_handler(None, VM_STEPS)
+        for connection in connections:
+            connection.set_progress_handler(None, VM_STEPS)
 
 
-def _driver(engine: Any) -> Any:
+def _driver_connection(engine: Any) -> Any:
     with engine.connect() as connection:
         return connection.connection.driver_connection

@@ -1,4 +1,4 @@
-"""What tests write straight into the store: accounts, organizations, members, keys, and work that is over."""
+"""Writes accounts, organizations, members and keys directly into the store, and marks operations as finished."""
 
 import uuid
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ class Account:
     organization: Organization
 
 
-async def add_account(parts: Services, plan: str = "unlimited") -> Account:
+async def add_account(services: Services, plan: str = "unlimited") -> Account:
     now = clock.now()
     user_id = UserId(uuid.uuid4())
     email = f"{user_id}@example.com"
@@ -32,7 +32,7 @@ async def add_account(parts: Services, plan: str = "unlimited") -> Account:
         id=org_id, name="Ada", handle=org_id, plan=plan, personal_for=user_id, created_at=now, updated_at=now
     )
     member = Member(id=MemberId.new(), org_id=org_id, user_id=user_id, role=MemberRole.ADMIN, joined_at=now)
-    async with parts.store.transaction() as rows:
+    async with services.store.transaction() as rows:
         await rows.users.add(user)
         await rows.organizations.add(organization)
         await rows.members.add(member)
@@ -40,37 +40,37 @@ async def add_account(parts: Services, plan: str = "unlimited") -> Account:
 
 
 async def add_organization(
-    parts: Services, admin: Account, name: str = "team", plan: str = "unlimited"
+    services: Services, admin: Account, name: str = "team", plan: str = "unlimited"
 ) -> Organization:
-    """One for a team, with its first admin."""
+    """Add an organization for a team, with its first admin."""
     now, org_id = clock.now(), OrganizationId.new()
     organization = Organization(
         id=org_id, name=name, handle=org_id, plan=plan, personal_for=None, created_at=now, updated_at=now
     )
-    async with parts.store.transaction() as rows:
+    async with services.store.transaction() as rows:
         await rows.organizations.add(organization)
-    await add_member(parts, organization, admin, MemberRole.ADMIN)
+    await add_member(services, organization, admin, MemberRole.ADMIN)
     return organization
 
 
-async def add_member(parts: Services, organization: Organization, account: Account, role: MemberRole) -> Member:
+async def add_member(services: Services, organization: Organization, account: Account, role: MemberRole) -> Member:
     now = clock.now()
     member = Member(id=MemberId.new(), org_id=organization.id, user_id=account.user.id, role=role, joined_at=now)
-    async with parts.store.transaction() as rows:
+    async with services.store.transaction() as rows:
         await rows.members.add(member)
     return member
 
 
-async def add_key(parts: Services, account: Account, kind: KeyKind = KeyKind.PERSONAL, **columns: Any) -> str:
-    """The token of a new key of the account."""
-    new = parts.keys.generate()
-    async with parts.store.transaction() as rows:
+async def add_key(services: Services, account: Account, kind: KeyKind = KeyKind.PERSONAL, **columns: Any) -> str:
+    """Add a key of the account and return its token."""
+    key = services.keys.generate()
+    async with services.store.transaction() as rows:
         await rows.api_keys.add(
             {
                 "kind": kind,
                 "name": f"{kind} key",
-                "prefix": new.prefix,
-                "digest": new.digest,
+                "prefix": key.prefix,
+                "digest": key.digest,
                 "user_id": account.user.id,
                 "org_id": None if kind is KeyKind.PERSONAL else account.organization.id,
                 "created_at": clock.now(),
@@ -78,20 +78,20 @@ async def add_key(parts: Services, account: Account, kind: KeyKind = KeyKind.PER
                 **columns,
             }
         )
-    return new.token
+    return key.token
 
 
-async def list_mails(parts: Services, email: str) -> list[tuple[str, str]]:
-    """Subject and text of the mails that wait for an address, the oldest first."""
-    async with parts.store.read() as rows:
-        waiting = await rows.mail_messages.list_due(clock.now(), 1_000_000)
-    return [(each.subject, mail.open_text(parts.vault, each)) for each in waiting if each.recipient == email]
+async def list_mails(services: Services, email: str) -> list[tuple[str, str]]:
+    """Return subject and text of the unsent mails to an address, oldest first."""
+    async with services.store.read() as rows:
+        unsent = await rows.mail_messages.list_due(clock.now(), 1_000_000)
+    return [(each.subject, mail.open_text(services.vault, each)) for each in unsent if each.recipient == email]
 
 
-async def finish_operations(parts: Services, project_id: str) -> None:
-    """The rows say that the project's work is done; no machine has seen it."""
+async def finish_operations(services: Services, project_id: str) -> None:
+    """Mark the open operations of the project as finished without running them."""
     now = clock.now()
-    async with parts.store.transaction() as rows:
+    async with services.store.transaction() as rows:
         for operation in await rows.operations.list_open(ProjectId(project_id)):
             ended = replace(operation, status=OperationStatus.FINISHED, ended_at=now, updated_at=now)
             await rows.operations.save(ended)

@@ -1,7 +1,7 @@
-"""The HTTP front of a platform as tests meet it: in this process, watched on both sides.
+"""The API of a platform in this process, with checks of its responses and of its handlers.
 
-Outward every answer is compared with the contract, and an answer of the 500s fails the test.
-Inward handlers get an engine that can only be looked at, and may start no process.
+Every response is compared with the contract, and a 5xx response fails the test. Handlers get a read-only engine and
+may not start processes.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from bough.operations.actions import ALL_ACTIONS
 from bough.operations.events import Events
 from bough.operations.queue import OperationQueue
 from support.contract import load_contract
-from support.contract_watch import ContractWatch
+from support.contract_checks import ContractChecker
 from support.platform import API, Platform, create_api_app, open_platform
 
 NO_LIMITS: dict[str, Any] = {
@@ -35,12 +35,12 @@ NO_LIMITS: dict[str, Any] = {
     "rate_per_second_and_route": 10**9,
     "rate_per_minute_and_address": 10**9,
 }
-_handling: ContextVar[bool] = ContextVar("handling", default=False)
-violations: list[str] = []  # what handlers did and may not; a fixture looks after every test
+_is_handling: ContextVar[bool] = ContextVar("is_handling", default=False)
+violations: list[str] = []  # forbidden calls of handlers; a fixture checks this after every test
 
 
 class ReadOnlyEngine:
-    """The engine as handlers may hold it: what it can do, what runs and where a WAL ends, nothing more."""
+    """The engine for handlers: only capabilities, running computes and the end of WAL."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -58,23 +58,23 @@ class ReadOnlyEngine:
         _record_violation(f"a handler called engine.{name}")
 
 
-def _record_violation(offence: str) -> None:
-    violations.append(offence)
-    raise AssertionError(f"{offence}: the API decides; only operations touch the machine")
+def _record_violation(violation: str) -> None:
+    violations.append(violation)
+    raise AssertionError(f"{violation}: only operations may change the machine")
 
 
 def forbid_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a request is handled, starting a process is an offence."""
-    start, popen = asyncio.create_subprocess_exec, subprocess.Popen
+    """Record a violation if a handler starts a process."""
+    create_process, popen = asyncio.create_subprocess_exec, subprocess.Popen
 
     async def guarded_start(*command: Any, **options: Any) -> Any:
-        if _handling.get():
+        if _is_handling.get():
             _record_violation(f"a handler started {command}")
-        return await start(*command, **options)
+        return await create_process(*command, **options)
 
     class GuardedPopen(popen):  # type: ignore[misc, valid-type]
         def __init__(self, *command: Any, **options: Any) -> None:
-            if _handling.get():
+            if _is_handling.get():
                 _record_violation(f"a handler started {command}")
             super().__init__(*command, **options)
 
@@ -83,7 +83,7 @@ def forbid_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class ApiApp:
-    """The API over a platform's store, under settings of its own."""
+    """The API of a platform, with its own settings."""
 
     def __init__(self, platform: Platform, **changes: Any) -> None:
         self.platform = platform
@@ -96,17 +96,17 @@ class ApiApp:
             hosts=EndpointHosts(domain=self.settings.domain, port=self.settings.gateway_port or DEFAULT_GATEWAY_PORT),
             engine=cast(Engine, ReadOnlyEngine(platform.engine)),
         )
-        self.contract_watch = ContractWatch(load_contract())
+        self.contract_checker = ContractChecker(load_contract())
         self.asgi_app = _mark_requests(create_api_app(self.services))
 
     def client(
         self, token: str | None = None, *, crashes: bool = False, address: str = "127.0.0.1"
     ) -> httpx2.AsyncClient:
-        """An HTTP client with a key, or without one. `crashes`: a 500 is what the test is after."""
+        """Return an HTTP client with or without a key. `crashes`: the test expects a 500."""
         hooks = (
-            [self.contract_watch.check_response]
+            [self.contract_checker.check_response]
             if crashes
-            else [_reject_server_errors, self.contract_watch.check_response]
+            else [_reject_server_errors, self.contract_checker.check_response]
         )
         transport = httpx2.ASGITransport(app=self.asgi_app, raise_app_exceptions=False, client=(address, 50000))
         return httpx2.AsyncClient(
@@ -120,11 +120,11 @@ class ApiApp:
 
 def _mark_requests(app: ASGIApp) -> ASGIApp:
     async def marked(scope: Scope, receive: Receive, send: Send) -> None:
-        before = _handling.set(True)
+        token = _is_handling.set(True)
         try:
             await app(scope, receive, send)
         finally:
-            _handling.reset(before)
+            _is_handling.reset(token)
 
     return marked
 
@@ -136,6 +136,6 @@ async def _reject_server_errors(response: httpx2.Response) -> None:
 
 @asynccontextmanager
 async def open_api_app(**changes: Any) -> AsyncIterator[ApiApp]:
-    """A front over a platform of its own, without rate limits."""
+    """Open the API of a new platform, without rate limits."""
     async with open_platform(**{**NO_LIMITS, **changes}) as platform:
         yield ApiApp(platform)

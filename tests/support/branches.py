@@ -1,4 +1,4 @@
-"""Branches of a platform in this process: made, asked, and what their rows say."""
+"""Creates, queries, suspends and kills branches of a platform in this process."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,61 +16,63 @@ from support.platform import API, Platform
 Json = dict[str, Any]
 
 
-def project_path(made: Json) -> str:
-    """The project that an answer is about."""
-    project_id = made["project"]["id"] if "project" in made else made["branch"]["project_id"]
+def project_path(created: Json) -> str:
+    """Return the path of the project in a response."""
+    project_id = created["project"]["id"] if "project" in created else created["branch"]["project_id"]
     return f"{API}/projects/{project_id}"
 
 
 async def send_request(
     platform: Platform, method: str, path: str, *, status: int = 200, body: Json | None = None
 ) -> Json:
-    """One request with the answer it must have."""
-    answer = await platform.client.request(method, path, json=body)
-    assert answer.status_code == status, f"{method} {path}: {answer.text}"
-    return answer.json() if answer.content else {}
+    """Send a request and check the status of the response."""
+    response = await platform.client.request(method, path, json=body)
+    assert response.status_code == status, f"{method} {path}: {response.text}"
+    return response.json() if response.content else {}
 
 
 async def create_branch(platform: Platform, parent: Json, *, endpoint: bool = True, **fields: Any) -> Json:
-    """A branch of the branch in an answer, made to the end, with a read-write endpoint or without."""
-    made = await begin_branch(platform, parent, endpoint=endpoint, **fields)
+    """Create a child of the branch in a response, with or without a read-write endpoint, and run its operations."""
+    created = await begin_branch(platform, parent, endpoint=endpoint, **fields)
     await platform.run_operations()
-    return made
+    return created
 
 
 async def begin_branch(platform: Platform, parent: Json, *, endpoint: bool = True, **fields: Any) -> Json:
-    """The same, with its work still to be done."""
-    asked: Json = {"branch": {"parent_id": parent["branch"]["id"], **fields}}
+    """Request the branch without running its operations."""
+    body: Json = {"branch": {"parent_id": parent["branch"]["id"], **fields}}
     if endpoint:
-        asked["endpoints"] = [{"type": "read_write"}]
-    return await send_request(platform, "POST", f"{project_path(parent)}/branches", status=201, body=asked)
+        body["endpoints"] = [{"type": "read_write"}]
+    return await send_request(platform, "POST", f"{project_path(parent)}/branches", status=201, body=body)
 
 
-async def query(platform: Platform, made: Json, sql: str, role: str = "neondb_owner", database: str = "neondb") -> Any:
-    """One value, from the first endpoint in an answer."""
-    async with platform.connect(made["endpoints"][0]["id"], role, database) as client:
+async def query(
+    platform: Platform, created: Json, sql: str, role: str = "neondb_owner", database: str = "neondb"
+) -> Any:
+    """Return one value from the first endpoint in a response."""
+    async with platform.connect(created["endpoints"][0]["id"], role, database) as client:
         return await client.fetchval(sql)
 
 
-async def suspend_compute(platform: Platform, made: Json) -> None:
-    await send_request(platform, "POST", f"{project_path(made)}/endpoints/{made['endpoints'][0]['id']}/suspend")
+async def suspend_compute(platform: Platform, created: Json) -> None:
+    await send_request(platform, "POST", f"{project_path(created)}/endpoints/{created['endpoints'][0]['id']}/suspend")
     await platform.run_operations()
 
 
-async def kill_compute(platform: Platform, made: Json) -> None:
-    """The server of the branch in an answer dies without a word."""
-    branch = made["branch"]
+async def kill_compute(platform: Platform, created: Json) -> None:
+    """Kill the Postgres server of the branch in a response."""
+    branch = created["branch"]
     async with platform.store.read() as rows:
-        found = await rows.branches.get(ProjectId(branch["project_id"]), BranchId(branch["id"]))
-    assert found is not None
-    pid_file = Folders(platform.settings).volumes / found.volume_id / "data" / "postmaster.pid"
+        row = await rows.branches.get(ProjectId(branch["project_id"]), BranchId(branch["id"]))
+    assert row is not None
+    pid_file = Folders(platform.settings).volumes / row.volume_id / "data" / "postmaster.pid"
     await kill_process(int(pid_file.read_text().split()[0]))
 
 
 @contextmanager
 def shift_clock(by: timedelta) -> Iterator[None]:
-    """The platform's clock stands still there meanwhile."""
-    moment = clock.now() + by
-    with pytest.MonkeyPatch.context() as then:
-        then.setattr(clock, "now", lambda: moment)
+    """Stop the platform's clock at a shifted time."""
+    shifted = clock.now() + by
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clock, "now", lambda: shifted)
         yield

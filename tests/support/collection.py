@@ -1,4 +1,4 @@
-"""For rooms whose tests share one platform: in one event loop, and in the long tier on both back ends of the store."""
+"""Collection for folders whose tests share a platform: one event loop, and in the long tier both store back ends."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from support.postgres import PostgresServer
 
 
 def use_one_event_loop(items: list[pytest.Item], folder: Path) -> None:
-    """A shared platform lives in one event loop, so its tests do too."""
+    """Run all async tests of the folder in one event loop, because a platform cannot be shared between loops."""
     for item in items:
         if item.path.is_relative_to(folder) and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
@@ -21,7 +21,7 @@ def parametrize_stores(metafunc: pytest.Metafunc, fixture: str) -> None:
 
 
 async def create_store_settings(request: pytest.FixtureRequest) -> dict[str, str]:
-    """What makes the platform of this fixture live on the store it is asked for."""
+    """Return the settings for the store that the parameter of the fixture names."""
     if getattr(request, "param", "sqlite") == "sqlite":
         return {}
     server: PostgresServer = request.getfixturevalue("postgres_server")

@@ -1,6 +1,6 @@
-"""The contract: which operations there are, and whether an answer has the shape of its place.
+"""The contract: its operations, and whether a response has the published shape.
 
-It is read where it lies, beside the project; nothing of it is copied here.
+It is read from a folder next to the project and not copied.
 """
 
 import json
@@ -15,11 +15,11 @@ from support.contract_schemas import SchemaValidator
 from support.requirements import CONTRACT
 
 PREFIX = "/api/v2"
-_OURS = ("/api/v2/docs", "/api/v2/openapi.json")  # our description of ourselves is not in the contract
+_DOCUMENTATION_PATHS = ("/api/v2/docs", "/api/v2/openapi.json")  # our own documentation is not in the contract
 _EMPTY = frozenset({204})
 
 
-class Operation(NamedTuple):
+class ContractOperation(NamedTuple):
     method: str
     path: str  # with {parameters}, without the prefix
 
@@ -37,64 +37,64 @@ class Contract:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._schemas = SchemaValidator(document)
         self._error = _json_of(document["paths"]["/projects"]["get"]["responses"]["default"])
-        self._errors = {  # those that say more than others
-            (Operation(method.upper(), path), int(status)): {"allOf": [self._error, _json_of(response)]}
+        self._errors = {  # errors with additional fields
+            (ContractOperation(method.upper(), path), int(status)): {"allOf": [self._error, _json_of(published)]}
             for path, methods in document["paths"].items()
             for method, operation in methods.items()
-            for status, response in operation["responses"].items()
+            for status, published in operation["responses"].items()
             if status.isdigit() and int(status) >= 400
         }
         self._responses = {
-            Operation(method.upper(), path): operation["responses"]
+            ContractOperation(method.upper(), path): operation["responses"]
             for path, methods in document["paths"].items()
             for method, operation in methods.items()
         }
-        # A path without parameters stands before one whose parameter would swallow it.
+        # Paths without parameters come first, because a parameter of another path could match them.
         templates = sorted({path for _, path in self._responses}, key=lambda path: path.count("{"))
         self._templates = [(re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), path) for path in templates]
 
     @property
-    def operations(self) -> frozenset[Operation]:
+    def operations(self) -> frozenset[ContractOperation]:
         return frozenset(self._responses)
 
-    def match_operation(self, method: str, path: str) -> Operation | None:
-        """The operation a request is for; None when the contract has none."""
+    def match_operation(self, method: str, path: str) -> ContractOperation | None:
+        """Return the operation of a request; None if the contract has none."""
         inner = path.removeprefix(PREFIX).replace("/set_as_primary", "/set_as_default")  # its older name
         for pattern, template in self._templates:
-            if pattern.fullmatch(inner) and Operation(method, template) in self._responses:
-                return Operation(method, template)
+            if pattern.fullmatch(inner) and ContractOperation(method, template) in self._responses:
+                return ContractOperation(method, template)
         return None
 
-    def find_violations(self, answer: ContractResponse) -> list[str]:
-        """What is wrong with an answer; nothing when a client of the contract can read it."""
-        if not answer.path.startswith(f"{PREFIX}/") or answer.path in _OURS:
+    def find_violations(self, response: ContractResponse) -> list[str]:
+        """Return how a response violates the contract; empty if it does not."""
+        if not response.path.startswith(f"{PREFIX}/") or response.path in _DOCUMENTATION_PATHS:
             return []
-        if answer.path.startswith(f"{PREFIX}/bough/") and answer.status < 400:
-            return []  # a path of our own, which the contract does not know
-        place = f"{answer.method} {answer.path} → {answer.status}"
-        schema = self._schema(answer)
+        if response.path.startswith(f"{PREFIX}/bough/") and response.status < 400:
+            return []  # an extension, which the contract does not know
+        label = f"{response.method} {response.path} → {response.status}"
+        schema = self._schema(response)
         if schema is None:
-            return [f"{place}: the contract has no such success here"]
-        if answer.status in _EMPTY:
-            return [f"{place}: has a body"] if answer.body else []
-        if answer.content_type.split(";")[0] != "application/json":
-            return [f"{place}: the content type is {answer.content_type!r}"]
+            return [f"{label}: the contract has no such successful response"]
+        if response.status in _EMPTY:
+            return [f"{label}: has a body"] if response.body else []
+        if response.content_type.split(";")[0] != "application/json":
+            return [f"{label}: the content type is {response.content_type!r}"]
         try:
-            value = json.loads(answer.body, parse_constant=_reject_constant)
+            value = json.loads(response.body, parse_constant=_reject_constant)
         except ValueError as error:
-            return [f"{place}: not JSON: {error}"]
-        return [f"{place}: {fault}" for fault in self._schemas.find_violations(schema, value)]
+            return [f"{label}: not JSON: {error}"]
+        return [f"{label}: {violation}" for violation in self._schemas.find_violations(schema, value)]
 
-    def _schema(self, answer: ContractResponse) -> Mapping[str, Any] | None:
-        operation = self.match_operation(answer.method, answer.path)
-        if answer.status >= 400:
-            return self._errors.get((operation, answer.status), self._error) if operation else self._error
-        response = self._responses[operation].get(str(answer.status)) if operation else None
-        return None if response is None else _json_of(response)
+    def _schema(self, response: ContractResponse) -> Mapping[str, Any] | None:
+        operation = self.match_operation(response.method, response.path)
+        if response.status >= 400:
+            return self._errors.get((operation, response.status), self._error) if operation else self._error
+        published = self._responses[operation].get(str(response.status)) if operation else None
+        return None if published is None else _json_of(published)
 
 
-def _json_of(response: Mapping[str, Any]) -> Mapping[str, Any]:
-    schema: Mapping[str, Any] = response.get("content", {}).get("application/json", {}).get("schema", {})
+def _json_of(published: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema: Mapping[str, Any] = published.get("content", {}).get("application/json", {}).get("schema", {})
     return schema
 
 
@@ -104,13 +104,13 @@ def _reject_constant(name: str) -> NoReturn:
 
 @cache
 def load_contract() -> Contract | None:
-    """The contract beside the project; None on a machine that does not have it."""
+    """Load the contract; None if this machine does not have it."""
     if not CONTRACT.is_dir():
         return None
     return Contract(json.loads((CONTRACT / "management-v2.shapes.json").read_text()))
 
 
-def load_operation_list(folder: Path) -> frozenset[Operation]:
-    """The operations as the list beside the shapes has them."""
+def load_operation_list(folder: Path) -> frozenset[ContractOperation]:
+    """Load the list of operations."""
     lines = (folder / "management-v2.operations.txt").read_text().splitlines()
-    return frozenset(Operation(*line.split()[:2]) for line in lines if line.strip())
+    return frozenset(ContractOperation(*line.split()[:2]) for line in lines if line.strip())

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from bough.domain.gateway_protocol import Access, ActivityReport, ComputeAddress
+from bough.domain.gateway_protocol import Access, ComputeAddress
+from bough.domain.gateway_reports import ActivityReport
 from bough.gateway.control_plane import ControlUnavailable
 from bough.ids import EndpointId
 

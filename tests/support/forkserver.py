@@ -31,7 +31,7 @@ _FORKSERVER.set_forkserver_preload(
 def run_forked(
     arguments: Sequence[str], variables: Mapping[str, str], uid: int | None = None, seconds: float = 60
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `bough` with these arguments; the variables are its whole environment.
+    """Run `bough` with these arguments; the variables are its whole environment.
 
     With a uid, it runs as that user and without supplementary groups.
     """

@@ -14,11 +14,11 @@ from support.engine_home import Compute
 
 
 def wal_archives(engine: LocalEngine) -> WalArchives:
-    return WalArchives(engine._volumes)
+    return WalArchives(engine._components.volumes)
 
 
 def archive_folder(compute: Compute) -> Path:
-    return wal_archives(compute.home.engine).folder(compute.spec.volume_id)
+    return compute.home.engine._components.volumes.wal_archive_path(compute.spec.volume_id)
 
 
 def list_archived_wal(compute: Compute) -> set[str]:
@@ -33,7 +33,7 @@ def list_archived_segments(compute: Compute) -> list[str]:
 def list_unarchived(compute: Compute) -> list[str]:
     """Return the names of WAL files that wait to be archived."""
     engine = compute.home.engine
-    return wal_archives(engine).list_unarchived_names(engine._volumes.folder(compute.spec.volume_id))
+    return wal_archives(engine).list_unarchived_names(engine._components.volumes.folder(compute.spec.volume_id))
 
 
 def read_volume_record(compute: Compute) -> VolumeRecord:
@@ -49,7 +49,7 @@ def list_bases(compute: Compute) -> list[Base]:
 async def take_base(compute: Compute) -> Base | None:
     """Take a base, as the engine does when one is due."""
     engine, record = compute.home.engine, read_volume_record(compute)
-    install = await engine._install_catalog.require_install(record.install)
+    install = await engine._components.install_catalog.require_install(record.install)
     return await _bases(engine).take(compute.spec.volume_id, record, install)
 
 
@@ -59,13 +59,13 @@ def hide_base(engine: LocalEngine, base: Base) -> None:
 
 def read_ancestry(compute: Compute) -> Ancestry:
     engine = compute.home.engine
-    reader = LineageReader(wal_archives(engine), _bases(engine), engine._templates)
+    reader = LineageReader(wal_archives(engine), _bases(engine), engine._components.templates)
     return reader.read(compute.spec.volume_id)
 
 
 def archive_remaining_wal(engine: LocalEngine, volume: VolumeId) -> None:
     """Do the first step of retiring a volume."""
-    retirement.archive_remaining_wal(engine._volumes, wal_archives(engine), volume)
+    retirement.archive_remaining_wal(engine._components.volumes, wal_archives(engine), volume)
 
 
 def write_retired_record(engine: LocalEngine, volume: VolumeId, record: VolumeRecord) -> None:
@@ -74,4 +74,9 @@ def write_retired_record(engine: LocalEngine, volume: VolumeId, record: VolumeRe
 
 
 def _bases(engine: LocalEngine) -> Bases:
-    return Bases(engine._volumes, engine._branch_volumes, engine._running, engine._project_users)
+    return Bases(
+        engine._components.volumes,
+        engine._components.branch_volumes,
+        engine._components.running,
+        engine._components.project_users,
+    )

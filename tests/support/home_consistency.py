@@ -26,7 +26,7 @@ class HomeConsistency:
         self._mounts = self._mounted()
 
     def find_inconsistencies(self) -> list[str]:
-        """Return what contradicts something else, in sentences."""
+        """Return a sentence for each inconsistency."""
         checks = (self._processes, self._volumes, self._archives, self._sockets, self._uids, self._groups, self._files)
         return [sentence for check in checks for sentence in check()]
 
@@ -42,9 +42,9 @@ class HomeConsistency:
             home.uids,
             home.sockets,
         )
-        left = [path for folder in filter(None, folders) for path in folder.iterdir()]
-        left += [group for group in self._home_groups() if group.exists()]
-        return [*self.find_inconsistencies(), *(f"{path} is left" for path in left), *self._traces()]
+        leftovers = [path for folder in filter(None, folders) for path in folder.iterdir()]
+        leftovers += [group for group in self._home_groups() if group.exists()]
+        return [*self.find_inconsistencies(), *(f"{path} is left" for path in leftovers), *self._traces()]
 
     def _runs(self) -> list[ComputeRun]:
         return list(ComputeRuns(self._folders.runs).list_all())
@@ -73,33 +73,34 @@ class HomeConsistency:
             except OSError:
                 continue
             if where.is_relative_to(self._settings.home) and where not in known:
-                yield f"process {entry.name} works in {where}, which no run knows"
+                yield f"process {entry.name} works in {where}, which belongs to no run"
 
     def _volumes(self) -> Iterator[str]:
-        born = {run.spare_name for run in self._runs()} | {run.endpoint_id for run in self._runs()}
+        linked_names = {run.spare_name for run in self._runs()} | {run.endpoint_id for run in self._runs()}
         for path in self._folders.volumes.iterdir():
             if "." in path.name:
-                yield f"{path.name} is half a volume"
-            elif path.is_symlink() and (path.name not in born or not path.exists()):
-                yield f"the link {path.name} leads nowhere, or is nobody's"
-        apart = {name for name, record in self._records().items() if record.has_external_wal}
-        there = {path.name for path in self._folders.pg_wal.iterdir()} if self._folders.pg_wal else set()
-        if apart != there:
-            yield f"WAL without a volume: {there - apart}, volumes without their WAL: {apart - there}"
+                yield f"{path.name} is an unfinished volume"
+            elif path.is_symlink() and (path.name not in linked_names or not path.exists()):
+                yield f"the link {path.name} is broken, or belongs to no run"
+        with_external_wal = {name for name, record in self._records().items() if record.has_external_wal}
+        wal_folders = {path.name for path in self._folders.pg_wal.iterdir()} if self._folders.pg_wal else set()
+        if with_external_wal != wal_folders:
+            yield f"WAL without a volume: {wal_folders - with_external_wal}"
+            yield f"volumes without their WAL: {with_external_wal - wal_folders}"
 
     def _archives(self) -> Iterator[str]:
         """Every archive belongs to a volume or to a retired one."""
-        there = {path.name for path in self._folders.wal_archives.iterdir()}
+        archived = {path.name for path in self._folders.wal_archives.iterdir()}
         known = {name for name, record in self._records().items() if record.base_of is None}
         yield from (
-            f"the archive {name} is nobody's"
-            for name in there
-            if name.removesuffix(".json") == name and name not in known and f"{name}.json" not in there
+            f"the archive {name} belongs to no volume"
+            for name in archived
+            if name.removesuffix(".json") == name and name not in known and f"{name}.json" not in archived
         )
         yield from (
-            f"the base {name} is nobody's"
+            f"the base {name} belongs to no volume"
             for name, record in self._records().items()
-            if record.base_of and record.base_of not in known and f"{record.base_of}.json" not in there
+            if record.base_of and record.base_of not in known and f"{record.base_of}.json" not in archived
         )
 
     def _sockets(self) -> Iterator[str]:
@@ -107,22 +108,23 @@ class HomeConsistency:
         names = {
             name for run in runs for name in (run.endpoint_id, run.spare_name, f"{run.endpoint_id}.side")
         } | GATEWAY_SOCKET_FOLDERS
-        yield from (f"{path} is nobody's" for path in self._folders.sockets.iterdir() if path.name not in names)
+        yield from (f"{path} belongs to no run" for path in self._folders.sockets.iterdir() if path.name not in names)
 
     def _uids(self) -> Iterator[str]:
         if not is_root():
             return
         links = [link for link in self._folders.uids.iterdir() if link.name.isdigit()]
-        lent = {int(link.name): str(link.readlink()) for link in links}
+        assigned = {int(link.name): str(link.readlink()) for link in links}
         projects = {record.project_id for record in (*self._records().values(), *self._retired())}
-        if sorted(lent.values()) != sorted(projects):
-            yield f"user ids are lent to {sorted(lent.values())}, and volumes belong to {sorted(projects)}"
-        if set(lent) != self._claimed():
-            yield f"the host knows of {self._claimed() - set(lent)} and not of {set(lent) - self._claimed()}"
+        if sorted(assigned.values()) != sorted(projects):
+            yield f"user ids are assigned to {sorted(assigned.values())}, and volumes belong to {sorted(projects)}"
+        if set(assigned) != self._claimed():
+            yield f"user ids only at the host: {self._claimed() - set(assigned)}"
+            yield f"user ids only in the home: {set(assigned) - self._claimed()}"
         for name, record in self._records().items():
             uid = (self._folders.volumes / name / "data").stat().st_uid
-            if lent.get(uid) != record.project_id:
-                yield f"the volume {name} of {record.project_id} belongs to {uid}, lent to {lent.get(uid)}"
+            if assigned.get(uid) != record.project_id:
+                yield f"the volume {name} of {record.project_id} belongs to {uid}, the id of {assigned.get(uid)}"
 
     def _claimed(self) -> set[int]:
         host = self._folders.sockets.parent / "uids"
@@ -133,7 +135,7 @@ class HomeConsistency:
     def _groups(self) -> Iterator[str]:
         known = {run.spare_name or run.endpoint_id for run in self._runs()}
         for name in cgroups.detect_cgroups(self._settings).list_names() - known:
-            yield f"the control group {name} is nobody's"
+            yield f"the control group {name} belongs to no run"
 
     def _home_groups(self) -> list[Path]:
         return [
@@ -144,9 +146,9 @@ class HomeConsistency:
     def _files(self) -> Iterator[str]:
         for path in (*self._folders.runs.iterdir(), *self._folders.uids.iterdir()):
             if path.name.startswith("."):
-                yield f"{path} is half a file"
+                yield f"{path} is an unfinished file"
         if self._mounted() != self._mounts:
-            yield f"mounted is {self._mounted()}, and was {self._mounts}"
+            yield f"the mounts are {self._mounted()}, and were {self._mounts}"
 
     def _traces(self) -> Iterator[str]:
         """Find what user ids of the home left; no other home may use them."""

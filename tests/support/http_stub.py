@@ -1,4 +1,4 @@
-"""A server that says what it is told to, whatever it is asked: for how clients take bad answers."""
+"""An HTTP server that sends a fixed response to every request, to test clients with bad responses."""
 
 import itertools
 import socketserver
@@ -11,22 +11,22 @@ from dataclasses import dataclass, field
 @dataclass
 class HttpStub:
     url: str = ""
-    request_bodies: list[bytes] = field(default_factory=list)  # bodies
+    request_bodies: list[bytes] = field(default_factory=list)
 
 
 def make_response(status: int, body: bytes, *headers: str, length: int | None = None) -> bytes:
-    lines = [f"HTTP/1.1 {status} Said", f"Content-Length: {len(body) if length is None else length}", *headers]
+    lines = [f"HTTP/1.1 {status} Stub", f"Content-Length: {len(body) if length is None else length}", *headers]
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode() + body
 
 
-def endless_response(piece: bytes) -> Iterable[bytes]:
-    return itertools.chain([b"HTTP/1.1 200 Said\r\nConnection: close\r\n\r\n"], itertools.repeat(piece))
+def endless_response(chunk: bytes) -> Iterable[bytes]:
+    return itertools.chain([b"HTTP/1.1 200 Stub\r\nConnection: close\r\n\r\n"], itertools.repeat(chunk))
 
 
 @contextmanager
-def serve_stub(pieces: Iterable[bytes]) -> Iterator[HttpStub]:
-    """The same pieces to everybody, until they leave."""
-    said = HttpStub()
+def serve_stub(chunks: Iterable[bytes]) -> Iterator[HttpStub]:
+    """Send these chunks to every client until it disconnects."""
+    stub = HttpStub()
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -34,19 +34,19 @@ def serve_stub(pieces: Iterable[bytes]) -> Iterator[HttpStub]:
             while (line := self.rfile.readline().strip().lower()) != b"":
                 if line.startswith(b"content-length:"):
                     length = int(line.partition(b":")[2])
-            said.request_bodies.append(self.rfile.read(length))
+            stub.request_bodies.append(self.rfile.read(length))
             try:
-                for piece in pieces:
-                    self.wfile.write(piece)
+                for chunk in chunks:
+                    self.wfile.write(chunk)
             except OSError:
-                pass  # they left
+                pass  # the client has disconnected
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        said.url = f"http://127.0.0.1:{server.server_address[1]}"
+        stub.url = f"http://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield said
+            yield stub
         finally:
             server.shutdown()
             thread.join()

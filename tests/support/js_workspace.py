@@ -1,6 +1,6 @@
-"""The JavaScript workspace: installed and built once, whoever asks first, and what it makes, run as users run it.
+"""The JavaScript workspace: the first test that needs it installs and builds it. Runs its tools as users do.
 
-Node is the one in PATH when it is new enough for the tools, else the one from PyPI that also brings Postgres.
+Uses Node from PATH if it is new enough, else from the PyPI package that the engine uses to fetch Postgres.
 """
 
 import fcntl
@@ -41,12 +41,12 @@ class Workspace:
     environment: dict[str, str]
 
     def run(self, *command: str | Path, cwd: Path, **variables: str) -> Result:
-        """Without a platform to ask, unless one is named: nobody else's shall be."""
-        nowhere = {"INSTANT_BASE_URL": "http://127.0.0.1:9"}
+        """Point the tools at a closed port unless a platform is specified, so that no test uses another platform."""
+        closed_port = {"INSTANT_BASE_URL": "http://127.0.0.1:9"}
         return subprocess.run(
             command,
             cwd=cwd,
-            env={**self.environment, **nowhere, **variables},
+            env={**self.environment, **closed_port, **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -64,34 +64,33 @@ class Workspace:
 
 @cache
 def build_workspace() -> Workspace:
-    """Built from what the files say now. Several processes may want that at once."""
-    found = find_tools()
-    described = [
+    """Install and builds the current sources, once; several processes may call this at the same time."""
+    workspace = find_tools()
+    manifests = [
         FOLDER / ".npmrc",
         FOLDER / "package-lock.json",
         *(folder / "package.json" for folder in (FOLDER, GET_DB, VITE_PLUGIN)),
     ]
-    sources = [*described, FOLDER / "tsconfig.base.json"]
+    sources = [*manifests, FOLDER / "tsconfig.base.json"]
     for folder in (GET_DB, VITE_PLUGIN):
         sources += [folder / "tsconfig.json", *folder.glob("*.js"), *folder.glob("src/*.ts")]
     with _lock_workspace():
-        if not _is_stamped("installed", described):
-            done = found.run(*found.npm, *requirements.NPM_CI, cwd=FOLDER)
-            here = done.returncode == 0
+        if not _is_stamped("installed", manifests):
+            done = workspace.run(*workspace.npm, *requirements.NPM_CI, cwd=FOLDER)
             requirements.require(
-                "node", here, f"npm could not install the packages of js/: {done.stderr.strip()[-300:]}"
+                "node", done.returncode == 0, f"npm could not install the packages of js/: {done.stderr.strip()[-300:]}"
             )
-            _stamp("installed", described)
+            _stamp("installed", manifests)
         if not _is_stamped("built", sources) or not (GET_DB / "dist").exists() or not (VITE_PLUGIN / "dist").exists():
-            done = found.run(*found.npm, "run", "build", "--workspaces", cwd=FOLDER)
+            done = workspace.run(*workspace.npm, "run", "build", "--workspaces", cwd=FOLDER)
             assert done.returncode == 0, done.stdout + done.stderr
             _stamp("built", sources)
-    return found
+    return workspace
 
 
 @contextmanager
 def _lock_workspace() -> Iterator[None]:
-    """The lock is on the folder itself: `npm ci` begins by removing all that is installed in it."""
+    """Lock the folder itself, because `npm ci` removes everything that is installed in it."""
     folder = os.open(FOLDER, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -109,12 +108,12 @@ def find_tools() -> Workspace:
 
 
 def _version(node: str) -> tuple[int, ...]:
-    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
-    return tuple(int(number) for number in re.findall(r"\d+", said)[:2])
+    output = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    return tuple(int(number) for number in re.findall(r"\d+", output)[:2])
 
 
 def _fetch_node(environment: dict[str, str]) -> Workspace:
-    """As the engine fetches it where there is no npm."""
+    """Fetch Node as the engine does on a machine without npm."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", "")
         default_cache().mkdir(parents=True, exist_ok=True)
@@ -129,12 +128,12 @@ def _fetch_node(environment: dict[str, str]) -> Workspace:
     return Workspace(node, fetched.command, {**environment, "PATH": path, "NODE_OPTIONS": options})
 
 
-def _stamp(what: str, files: Iterable[Path]) -> None:
-    (FOLDER / "node_modules" / f".{what}").write_text(_digest(files))
+def _stamp(step: str, files: Iterable[Path]) -> None:
+    (FOLDER / "node_modules" / f".{step}").write_text(_digest(files))
 
 
-def _is_stamped(what: str, files: Iterable[Path]) -> bool:
-    stamp = FOLDER / "node_modules" / f".{what}"
+def _is_stamped(step: str, files: Iterable[Path]) -> bool:
+    stamp = FOLDER / "node_modules" / f".{step}"
     return stamp.exists() and stamp.read_text() == _digest(files)
 
 

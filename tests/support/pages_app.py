@@ -1,6 +1,6 @@
-"""The pages of a platform as browsers meet them: in this process, with a cookie jar each.
+"""The pages of a platform in this process, and clients that keep cookies as browsers do.
 
-Passwords take next to no work here. Every browser is at an address of its own, so none is kept waiting for another.
+Passwords use cheap hashes. Every client has its own address, so that clients do not share rate limits.
 """
 
 import ipaddress
@@ -39,7 +39,7 @@ def make_email() -> str:
 
 
 class ParsedPage(HTMLParser):
-    """A page: its elements with their attributes, and the hidden fields of its forms."""
+    """The elements of a page with their attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -56,23 +56,25 @@ class ParsedPage(HTMLParser):
         return next(field["value"] for field in self.find_all("input") if field.get("name") == name)
 
     def field_value(self, name: str) -> str:
-        """What stands in a field that people see."""
+        """Return the value of a visible field."""
         return next(field.get("value", "") for field in self.find_all("input") if field.get("name") == name)
 
 
-def normalize_response(answer: httpx2.Response, address: str) -> tuple[int, dict[str, str], str]:
-    """An answer to somebody with this address, without what differs from one request to the next."""
-    kept = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "content-length")}
-    return answer.status_code, kept, answer.text.replace(address, "somebody")
+def normalize_response(response: httpx2.Response, address: str) -> tuple[int, dict[str, str], str]:
+    """Return the parts of a response that do not depend on the request id and on the e-mail address."""
+    headers = {
+        name: value for name, value in response.headers.items() if name not in ("x-request-id", "content-length")
+    }
+    return response.status_code, headers, response.text.replace(address, "somebody")
 
 
 class PageClient:
-    """A client that keeps cookies, says where its forms come from, and follows nothing by itself."""
+    """A client that keeps cookies, sends the origin of its forms and does not follow redirects."""
 
-    def __init__(self, front: "PagesApp", address: str) -> None:
-        self.pages_app = front
-        transport = httpx2.ASGITransport(app=front.asgi_app, client=(address, 50000))
-        self.client = httpx2.AsyncClient(transport=transport, base_url=front.url, timeout=60)
+    def __init__(self, pages_app: "PagesApp", address: str) -> None:
+        self.pages_app = pages_app
+        transport = httpx2.ASGITransport(app=pages_app.asgi_app, client=(address, 50000))
+        self.client = httpx2.AsyncClient(transport=transport, base_url=pages_app.url, timeout=60)
         self.form_token = ""
 
     @property
@@ -81,47 +83,47 @@ class PageClient:
 
     @property
     def session(self) -> str:
-        """The secret in its cookie."""
-        found = [each.value for each in self.client.cookies.jar if each.name.endswith("bough_session")]
-        assert len(found) == 1, found
-        assert found[0]
-        return found[0]
+        """The token in the session cookie."""
+        tokens = [each.value for each in self.client.cookies.jar if each.name.endswith("bough_session")]
+        assert len(tokens) == 1, tokens
+        assert tokens[0]
+        return tokens[0]
 
     def set_session_cookie(self, session: str) -> None:
-        """Somebody put this into its cookie jar."""
+        """Set the session cookie, as an attacker could."""
         self.client.cookies.set("bough_session", session, domain=self.client.base_url.host)
 
     async def get(self, path: str, **options: Any) -> httpx2.Response:
         return self._read_form_token(await self.client.get(path, **options))
 
     async def post(self, path: str, headers: dict[str, str] | None = None, /, **fields: str) -> httpx2.Response:
-        """The form of the page that was seen last."""
-        given = {"form_token": self.form_token, **fields}
-        said = {"Origin": self.origin} if headers is None else headers
-        return self._read_form_token(await self.client.post(path, data=given, headers=said))
+        """Send a form with the token of the last page."""
+        data = {"form_token": self.form_token, **fields}
+        sent_headers = {"Origin": self.origin} if headers is None else headers
+        return self._read_form_token(await self.client.post(path, data=data, headers=sent_headers))
 
     async def sign_in(self, user: User, password: str = PASSWORD, **fields: str) -> httpx2.Response:
         await self.get("/signin")
-        answer = await self.post("/signin", email=user.email, password=password, **fields)
-        assert answer.status_code == 303, answer.text
+        response = await self.post("/signin", email=user.email, password=password, **fields)
+        assert response.status_code == 303, response.text
         await self.get("/account")
-        return answer
+        return response
 
-    def _read_form_token(self, answer: httpx2.Response) -> httpx2.Response:
-        assert answer.status_code < 500, answer.text
-        if found := re.search(r'name="form_token" value="([0-9a-f]{64})"', answer.text):
-            self.form_token = found[1]
-        return answer
+    def _read_form_token(self, response: httpx2.Response) -> httpx2.Response:
+        assert response.status_code < 500, response.text
+        if match := re.search(r'name="form_token" value="([0-9a-f]{64})"', response.text):
+            self.form_token = match[1]
+        return response
 
 
 @dataclass(frozen=True, slots=True)
-class SignedInUser:
+class SignedInClient:
     user: User
     client: PageClient
 
 
 class PagesApp:
-    """The pages over a platform's store, under settings of their own."""
+    """The pages of a platform, with their own settings."""
 
     def __init__(self, platform: Platform, passwords: Passwords | None = None, **changes: Any) -> None:
         self.platform = platform
@@ -143,37 +145,37 @@ class PagesApp:
         async with self.services.store.transaction() as rows:
             return await accounts.add_account(rows, make_email(), "Ada", await self.services.passwords.digest(password))
 
-    async def sign_in_new_user(self) -> SignedInUser:
-        """Somebody with an account, who signed in."""
-        user, browser = await self.create_user(), self.open_client()
-        await browser.sign_in(user)
-        return SignedInUser(user, browser)
+    async def sign_in_new_user(self) -> SignedInClient:
+        """Create a user and signs in."""
+        user, client = await self.create_user(), self.open_client()
+        await client.sign_in(user)
+        return SignedInClient(user, client)
 
     async def create_context(self, user: User) -> Context:
-        """Theirs, for calling control without a page."""
+        """Return a context of the user, to call control without a page."""
         async with self.services.store.read() as rows:
             principal = await accounts.load_principal(rows, user)
         audit = AuditRecord(principal.actor, "test", address="", request_id="test")
         return Context(services=self.services, principal=principal, audit=audit)
 
     async def create_project(self, user: User, **fields: Any) -> dict[str, Any]:
-        """With the API, as the answer that made it; nobody does the work."""
+        """Create a project with the API and return the response. Its operations are not run."""
         _key, token = await create_personal_key(await self.create_context(user), "to create a project")
         async with self.open_client().client as client:
             headers = {"Authorization": f"Bearer {token}"}
-            answer = await client.post(f"{API}/projects", json={"project": fields}, headers=headers)
-        assert answer.status_code == 201, answer.text
-        made: dict[str, Any] = answer.json()
-        return made
+            response = await client.post(f"{API}/projects", json={"project": fields}, headers=headers)
+        assert response.status_code == 201, response.text
+        created: dict[str, Any] = response.json()
+        return created
 
     async def list_mails(self, address: str | None) -> list[str]:
         async with self.services.store.read() as rows:
-            waiting = await rows.mail_messages.list_due(clock.now(), 10_000)
-        return [mail.open_text(self.services.vault, each) for each in waiting if each.recipient == address]
+            unsent = await rows.mail_messages.list_due(clock.now(), 10_000)
+        return [mail.open_text(self.services.vault, each) for each in unsent if each.recipient == address]
 
     async def get_mailed_link(self, address: str) -> str:
-        """The path of the link in the last letter."""
+        """Return the path of the link in the last mail."""
         text = (await self.list_mails(address))[-1]
-        found = re.search(rf"{re.escape(mail.public_url(self.settings))}(/\S+)", text)
-        assert found, text
-        return found[1]
+        match = re.search(rf"{re.escape(mail.public_url(self.settings))}(/\S+)", text)
+        assert match, text
+        return match[1]

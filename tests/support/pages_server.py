@@ -1,4 +1,4 @@
-"""Pages that really listen, and a real browser to look at them with."""
+"""Serves the pages on a socket, and launches a real browser."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -16,16 +16,16 @@ from support.platform import Platform
 async def serve_pages(platform: Platform, **changes: Any) -> AsyncIterator[PagesApp]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        front = PagesApp(platform, api_port=listener.getsockname()[1], **changes)
-        front.url = f"http://127.0.0.1:{front.settings.api_port}"
-        async with serve_http(front.asgi_app, listener):
-            yield front
+        pages_app = PagesApp(platform, api_port=listener.getsockname()[1], **changes)
+        pages_app.url = f"http://127.0.0.1:{pages_app.settings.api_port}"
+        async with serve_http(pages_app.asgi_app, listener):
+            yield pages_app
 
 
 @asynccontextmanager
 async def launch_chromium(executable: str) -> AsyncIterator[Browser]:
-    async with async_playwright() as tools:
-        browser = await tools.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         try:
             yield browser
         finally:

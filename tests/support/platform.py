@@ -1,7 +1,4 @@
-"""Nouns with verbs for the tests: a Home, a Platform in this process, a Postgres to talk to.
-
-Everything here is real: the real store, the real engine, real Postgres processes.
-"""
+"""A platform in this process, with the real store, the real engine and real Postgres processes."""
 
 import asyncio
 import atexit
@@ -56,8 +53,8 @@ END_STATUSES = {"finished", "failed", "cancelled", "skipped"}
 
 
 def make_settings(folder: Path, **changes: Any) -> Settings:
-    """Small and quiet: a warm pool, say, is for the tests that are about it."""
-    given: dict[str, Any] = {
+    """Return settings without a warm pool and without other features that most tests do not need."""
+    values: dict[str, Any] = {
         "home": folder / "home",
         "free_space_floor": 0,
         "hold_seconds": 0.2,
@@ -66,12 +63,12 @@ def make_settings(folder: Path, **changes: Any) -> Settings:
         "hosts_file": None,
         **changes,
     }
-    return Settings.model_validate(given)
+    return Settings.model_validate(values)
 
 
 @cache
 def _prepare_templates() -> Path:
-    """Templates made once for all homes of this run: initdb is the slowest part of a first start."""
+    """Create templates once for all homes of this run, because initdb is the slowest part of a first start."""
     folder = Path(tempfile.mkdtemp(prefix="bough-", dir=ROOT))
     folder.chmod(0o711)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -84,7 +81,7 @@ def _prepare_templates() -> Path:
 
 @cache
 def read_migrated_store() -> bytes:
-    """A store after its first start, made once: to make its tables takes longer than what most tests do with them."""
+    """Return the file of a new store. It is created once, because creating the tables takes longer than most tests."""
     with tempfile.TemporaryDirectory(prefix="bough-", dir=ROOT) as folder:
         store = SqliteStore(Path(folder, "store.db"))
         _run_in_thread(store.open)
@@ -93,39 +90,41 @@ def read_migrated_store() -> bytes:
 
 
 def _run_in_thread(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """To its end, though an event loop may run here already."""
-    with ThreadPoolExecutor(1) as apart:
-        apart.submit(asyncio.run, work()).result()
+    """Run a coroutine to completion, even if this thread already runs an event loop."""
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(asyncio.run, work()).result()
 
 
 def install_templates(home: Path) -> None:
-    """A new home with its templates already in it."""
+    """Create the home with its templates, as hard links if possible: the files of a template never change."""
     home.mkdir(mode=0o711, parents=True, exist_ok=True)
     if not (home / "templates").exists():
-        subprocess.run(["cp", "-a", str(_prepare_templates()), str(home / "templates")], check=True)
+        templates = _prepare_templates()
+        options = "-al" if home.stat().st_dev == templates.stat().st_dev else "-a"
+        subprocess.run(["cp", options, str(templates), str(home / "templates")], check=True)
 
 
 @cache
 def _create_routes() -> FastAPI:
-    """Made once for all platforms of this run: to make them takes longer than all the rest of a platform."""
+    """Create the routes once for all platforms of this run, because this is the slowest part of a platform."""
     return create_bare_app()
 
 
-def create_api_app(parts: Services) -> ASGIApp:
-    """As `create_app` makes it, on those routes."""
+def create_api_app(services: Services) -> ASGIApp:
+    """Do what `create_app` does, with the cached routes."""
 
-    def with_state_of_its_own() -> FastAPI:
-        made = copy.copy(_create_routes())
-        made.state = State()
-        return made
+    def create_with_own_state() -> FastAPI:
+        created = copy.copy(_create_routes())
+        created.state = State()
+        return created
 
-    with pytest.MonkeyPatch.context() as during:
-        during.setattr(api_app, "create_bare_app", with_state_of_its_own)
-        return api_app.create_app(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api_app, "create_bare_app", create_with_own_state)
+        return api_app.create_app(services)
 
 
 class Platform:
-    """The whole platform in this process, without a listening socket; work runs when asked to."""
+    """A platform in this process, without a listening socket. Operations and tasks run only on request."""
 
     def __init__(self, inner: app.Platform) -> None:
         self.inner = inner
@@ -140,7 +139,7 @@ class Platform:
         )
 
     async def run_operations(self) -> None:
-        """Run all work that is due, now and as a result of it."""
+        """Run all operations, including those that are created meanwhile."""
         while True:
             await self.inner.runner.run_until_idle()
             async with self.store.read() as rows:
@@ -149,13 +148,13 @@ class Platform:
             await asyncio.sleep(0.05)
 
     async def run_tasks(self) -> None:
-        """Every standing task, once, whether it is due or not."""
+        """Run every task once, whether it is due or not."""
         for loop in self.inner.loops:
             await loop.run_all()
 
     @asynccontextmanager
     async def background_runner(self) -> AsyncIterator[None]:
-        """The runner works by itself meanwhile, as in a control; standing tasks only when asked to."""
+        """Run operations in the background, as the control process does. Tasks still run only on request."""
         runner = asyncio.create_task(self.inner.runner.run())
         try:
             yield
@@ -164,23 +163,23 @@ class Platform:
             with suppress(asyncio.CancelledError):
                 await runner
 
-    async def get_endpoint(self, made: dict[str, Any]) -> Endpoint:
-        """The row of a project's first endpoint."""
+    async def get_endpoint(self, created: dict[str, Any]) -> Endpoint:
+        """Return the row of the first endpoint in a response."""
         async with self.store.read() as rows:
-            found = await rows.endpoints.get(EndpointId(made["endpoints"][0]["id"]))
-        assert found is not None
-        return found
+            endpoint = await rows.endpoints.get(EndpointId(created["endpoints"][0]["id"]))
+        assert endpoint is not None
+        return endpoint
 
     async def create_project(self, **fields: Any) -> dict[str, Any]:
-        answer = await self.client.post(f"{API}/projects", json={"project": fields})
-        assert answer.status_code == 201, answer.text
-        made: dict[str, Any] = answer.json()
-        return made
+        response = await self.client.post(f"{API}/projects", json={"project": fields})
+        assert response.status_code == 201, response.text
+        created: dict[str, Any] = response.json()
+        return created
 
     async def create_ready_project(self, **fields: Any) -> dict[str, Any]:
-        made = await self.create_project(**fields)
+        created = await self.create_project(**fields)
         await self.run_operations()
-        return made
+        return created
 
     async def list_operations(self, project_id: str) -> list[Operation]:
         async with self.store.read() as rows:
@@ -189,7 +188,7 @@ class Platform:
 
     @asynccontextmanager
     async def connect(self, endpoint_id: str, role: str, database: str) -> AsyncIterator[Any]:
-        """A client's connection, by the compute's socket."""
+        """Connect a client through the socket of the compute."""
         address = await self.engine.find_address(EndpointId(endpoint_id))
         assert address is not None, "the compute does not accept connections"
         connection = await asyncpg.connect(host=address.host, port=address.port, user=role, database=database)
@@ -198,22 +197,22 @@ class Platform:
         finally:
             await connection.close()
 
-    async def query(self, made: dict[str, Any], sql: str) -> Any:
-        parameters = made["connection_uris"][0]["connection_parameters"]
-        endpoint = made["endpoints"][0]["id"]
+    async def query(self, created: dict[str, Any], sql: str) -> Any:
+        parameters = created["connection_uris"][0]["connection_parameters"]
+        endpoint = created["endpoints"][0]["id"]
         async with self.connect(endpoint, parameters["role"], parameters["database"]) as connection:
             return await connection.fetchval(sql)
 
     async def create_context(self, request_id: str = "test") -> Context:
-        """The operator's context, for calling control without HTTP."""
+        """Return a context of the operator, to call control without HTTP."""
         async with self.store.read() as rows:
             principal = await self.services.keys.authenticate(rows, self.key)
         audit = AuditRecord(principal.actor, "test", address="", request_id=request_id)
         return Context(services=self.services, principal=principal, audit=audit)
 
     async def stop_computes(self) -> None:
-        seen = await self.engine.observe()
-        for endpoint in seen.running_endpoints | seen.spare_endpoints:
+        observation = await self.engine.observe()
+        for endpoint in observation.running_endpoints | observation.spare_endpoints:
             await self.engine.ensure_suspended(endpoint)
 
 
@@ -236,5 +235,5 @@ async def open_platform_in(folder: Path, **changes: Any) -> AsyncIterator[Platfo
 @asynccontextmanager
 async def open_platform(**changes: Any) -> AsyncIterator[Platform]:
     with temporary_folder() as folder:
-        async with open_platform_in(folder, **changes) as made:
-            yield made
+        async with open_platform_in(folder, **changes) as created:
+            yield created

@@ -10,14 +10,8 @@ from typing import Any, cast
 import psycopg
 
 from bough.api.gateway_api import GatewayApiHandlers
-from bough.domain.gateway_protocol import (
-    Access,
-    AccessRequest,
-    ActivityReport,
-    ComputeAddress,
-    ReportReply,
-    WakeRequest,
-)
+from bough.domain.gateway_protocol import Access, AccessRequest, ComputeAddress, WakeRequest
+from bough.domain.gateway_reports import ActivityReport, ReportReply
 from bough.gateway.worker import request_handlers
 from bough.ids import EndpointId
 from bough.tasks.loop import Task
@@ -53,20 +47,25 @@ class PlatformGateway:
     platform: Platform
     gateway: InProcessGateway
 
-    async def connect(self, made: dict[str, Any], *, pooled: bool = False, **more: Any) -> ClientConnection:
-        parameters = made["connection_uris"][0]["connection_parameters"]
+    async def connect(self, created: dict[str, Any], *, pooled: bool = False, **options: Any) -> ClientConnection:
+        parameters = created["connection_uris"][0]["connection_parameters"]
         host = parameters["pooler_host"] if pooled else parameters["host"]
         login = {"user": parameters["role"], "password": parameters["password"], "dbname": parameters["database"]}
         return await psycopg.AsyncConnection.connect(
-            host=host, hostaddr="127.0.0.1", port=self.gateway.port, sslmode="require", autocommit=True, **login | more
+            host=host,
+            hostaddr="127.0.0.1",
+            port=self.gateway.port,
+            sslmode="require",
+            autocommit=True,
+            **login | options,
         )
 
     async def run_task(self, task: type[Task]) -> str:
         """Run a task once after the gateway has reported, and then the operations that it has created."""
         for services in self.gateway.worker_services:
             await services.activity.report()
-        every = [each for loop in self.platform.inner.loops for each in loop.tasks]
-        sentence = await next(each for each in every if isinstance(each, task)).run()
+        tasks = [each for loop in self.platform.inner.loops for each in loop.tasks]
+        sentence = await next(each for each in tasks if isinstance(each, task)).run()
         await self.platform.run_operations()
         return sentence
 

@@ -33,14 +33,14 @@ TWO_WORKERS = {"BOUGH_GATEWAY_WORKERS": "2"}
 
 
 def make_environment(**more: str) -> dict[str, str]:
-    """An environment without a warm pool, because tests count computes, and without changes to /etc/hosts."""
+    """Return an environment without a warm pool, because tests count computes, and without changes to /etc/hosts."""
     certificates = {name: value for name, value in os.environ.items() if "CERT" in name or name.endswith("CA_BUNDLE")}
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     return {**certificates, **kept, "COLUMNS": "100", "BOUGH_WARM_POOL": "0", "BOUGH_HOSTS_FILE": "", **more}
 
 
 def find_free_port() -> int:
-    """An unused port below the range that the kernel uses for outgoing connections."""
+    """Return an unused port below the range that the kernel uses for outgoing connections."""
     while True:
         port = random.randrange(10_000, 30_000)
         with socket.socket() as probe:
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T | None], seconds: float = 30.0) -> T:
-    """Polls until the condition returns a true value, and returns it; fails after the timeout."""
+    """Poll until the condition returns a true value, and return it; fail after the timeout."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, "the condition did not become true in time"
@@ -68,7 +68,7 @@ def is_alive(pid: int) -> bool:
 
 
 def get_status_code(up_output: dict[str, Any], path: str) -> int:
-    """The status of a GET request to the platform that printed this output."""
+    """Return the status of a GET request to the platform that printed this output."""
     headers = {"Authorization": f"Bearer {up_output['api_key']}"}
     with urllib.request.urlopen(urllib.request.Request(up_output["api_url"] + path, headers=headers)) as response:
         status: int = response.status
@@ -76,7 +76,7 @@ def get_status_code(up_output: dict[str, Any], path: str) -> int:
 
 
 def create_project(up_output: dict[str, Any], name: str, **fields: Any) -> dict[str, Any]:
-    """Creates a project and returns the response."""
+    """Create a project and return the response."""
     request = urllib.request.Request(
         f"{up_output['api_url']}/projects",
         data=json.dumps({"project": {"name": name, **fields}}).encode(),
@@ -88,7 +88,7 @@ def create_project(up_output: dict[str, Any], name: str, **fields: Any) -> dict[
 
 
 def list_computes(home: Path) -> set[int]:
-    """The pids of the postmasters on this home's volumes, without children that have just been forked."""
+    """Return the pids of the postmasters on this home's volumes, without children that have just been forked."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -112,7 +112,7 @@ class Program:
         return forkserver.run_forked(arguments, make_environment(**self.variables, **variables))
 
     def run_in_new_interpreter(self, *arguments: str, **variables: str) -> Result:
-        """Runs a command in a new interpreter, which imports what the command needs."""
+        """Run a command in a new interpreter, which imports what the command needs."""
         return subprocess.run(
             [sys.executable, "-m", "bough.cli.main", *arguments],
             env=make_environment(**self.variables, **variables),
@@ -123,7 +123,7 @@ class Program:
         )
 
     def __call__(self, command: str, *arguments: str, **variables: str) -> Result:
-        """Runs a command with this home."""
+        """Run a command with this home."""
         return self.run(command, "--home", str(self.home), *arguments, **variables)
 
     def run_as_user(self, uid: int, command: str, *arguments: str) -> Result:
@@ -132,7 +132,7 @@ class Program:
         )
 
     def up(self, *arguments: str) -> dict[str, Any]:
-        """Starts the platform in the background; returns the output of `up --json`."""
+        """Start the platform in the background; return the output of `up --json`."""
         platform.install_templates(self.home)
         done = self("up", "--detach", "--json", *self.port_arguments(), *arguments)
         assert done.returncode == 0, done.stderr
@@ -140,7 +140,7 @@ class Program:
         return self.up_output
 
     def start_foreground(self, *arguments: str) -> subprocess.Popen[str]:
-        """Starts the platform in the foreground; returns at once."""
+        """Start the platform in the foreground; return at once."""
         platform.install_templates(self.home)
         process = subprocess.Popen(
             [
@@ -163,13 +163,13 @@ class Program:
         return process
 
     def port_arguments(self) -> list[str]:
-        """Free ports for the first start, and the same ones for later starts."""
+        """Return free ports for the first start, and the same ones for later starts."""
         if not hasattr(self, "_ports"):
             self._ports = ["--api-port", str(find_free_port()), "--gateway-port", str(find_free_port())]
         return self._ports
 
     def status(self) -> dict[str, Any]:
-        """The output of `bough status --json`, computed in this process because many tests poll it."""
+        """Return the output of `bough status --json`, computed in this process because many tests poll it."""
         with redirect_stdout(StringIO()) as printed, suppress(typer.Exit):
             status.status(home=self.home, json=True)
         result: dict[str, Any] = json.loads(printed.getvalue())
@@ -179,7 +179,7 @@ class Program:
         return int((self.home / "supervisor.lock").read_text())
 
     def wait_for_restart(self, old_control: int) -> dict[str, Any]:
-        """Waits until a control process other than the old one responds; returns the status."""
+        """Wait until a control process other than the old one responds; return the status."""
 
         def restarted() -> dict[str, Any] | None:
             current = self.status()
@@ -202,6 +202,6 @@ class Program:
 
 
 def create_running_project(bough: Program) -> None:
-    """Creates the first project of a platform and waits until its compute runs."""
+    """Create the first project of a platform and wait until its compute runs."""
     create_project(bough.up_output, "first")
     wait_until(lambda: (now := bough.status())["computes_running"] == 1 and now["operations_open"] == 0)

@@ -1,6 +1,6 @@
-"""Parts a test needs that a machine may lack.
+"""Requirements of tests that a machine may not meet.
 
-Without the part a test is skipped with a sentence; where BOUGH_REQUIRE names it, as CI does, it fails.
+A test whose requirement is not met is skipped, or fails if BOUGH_REQUIRE names the requirement, as in CI.
 """
 
 import os
@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-NPM = Path(__file__).parents[1] / "npm"  # published packages that tests drive, each folder with its lock
+NPM = Path(__file__).parents[1] / "npm"  # published packages that tests use, each folder with its lock file
 NPM_CI = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 CONTRACT = Path(__file__).parents[3] / "shared" / "contract"
 
 
-def require(part: str, present: bool, sentence: str) -> None:
-    if present:
+def require(name: str, is_met: bool, reason: str) -> None:
+    if is_met:
         return
-    if part in os.environ.get("BOUGH_REQUIRE", "").split(","):
-        pytest.fail(f"BOUGH_REQUIRE names {part!r}, but {sentence}", pytrace=False)
-    pytest.skip(sentence)
+    if name in os.environ.get("BOUGH_REQUIRE", "").split(","):
+        pytest.fail(f"BOUGH_REQUIRE names {name!r}, but {reason}", pytrace=False)
+    pytest.skip(reason)
 
 
 def require_contract() -> Path:
-    require("contract", CONTRACT.is_dir(), "the folder with the published shapes is not beside the project")
+    require("contract", CONTRACT.is_dir(), "the folder with the published shapes is not next to the project")
     return CONTRACT
 
 
@@ -47,18 +47,18 @@ def require_browser() -> str:
 
 
 def require_cow() -> None:
-    present = os.geteuid() == 0 and all(map(shutil.which, ("mkfs.xfs", "mkfs.btrfs")))
+    is_met = os.geteuid() == 0 and all(map(shutil.which, ("mkfs.xfs", "mkfs.btrfs")))
     require(
         "cow",
-        present and Path("/dev/loop-control").exists(),
+        is_met and Path("/dev/loop-control").exists(),
         "this test needs root, mkfs.xfs, mkfs.btrfs and loop devices for copy-on-write images",
     )
 
 
 def install_npm_packages(folder: Path, name: str) -> Path:
-    """Those of `tests/npm/<name>`, exactly as its lock has them, installed where Node finds them.
+    """Install the packages of `tests/npm/<name>` at their locked versions, and return the folder `node_modules`.
 
-    It is outside the project; the files stay in npm's own cache between runs.
+    The folder is outside the project; npm caches the downloads between runs.
     """
     shutil.copytree(NPM / name, folder, dirs_exist_ok=True)
     command = [require_node(), *NPM_CI]

@@ -1,32 +1,32 @@
-"""The routes of our application, for table tests: they fail when someone adds one and forgets."""
+"""Lists the routes of the application, for tests that fail when a new route is missing in a table."""
 
 from fastapi.routing import iter_route_contexts
 
 from bough.api.app import PREFIX, create_bare_app
-from support.contract import Operation
+from support.contract import ContractOperation
 
-_OURS = ("/docs", "/openapi.json")
+_DOCUMENTATION_PATHS = ("/docs", "/openapi.json")
 
 
-def list_routes() -> frozenset[Operation]:
-    """Every operation of API v2 that answers, without its description of itself."""
-    found = set()
+def list_routes() -> frozenset[ContractOperation]:
+    """Return every operation of API v2 except the documentation."""
+    operations = set()
     for route in iter_route_contexts(create_bare_app().routes):
-        inner = (route.path or "").removeprefix(PREFIX)
-        if route.path != inner and inner not in _OURS:
-            found |= {Operation(method, inner.replace(":whole}", "}")) for method in route.methods or ()}
-    return frozenset(found)
+        path = (route.path or "").removeprefix(PREFIX)
+        if route.path != path and path not in _DOCUMENTATION_PATHS:
+            operations |= {ContractOperation(method, path.replace(":whole}", "}")) for method in route.methods or ()}
+    return frozenset(operations)
 
 
 def list_changing_routes() -> frozenset[str]:
-    """The names of the routes that change something."""
+    """Return the names of the routes that change something."""
     routes = iter_route_contexts(create_bare_app().routes)
-    ours = (route for route in routes if (route.path or "").startswith(PREFIX))
-    return frozenset(str(route.name) for route in ours if set(route.methods or ()) - {"GET", "HEAD"})
+    api_routes = (route for route in routes if (route.path or "").startswith(PREFIX))
+    return frozenset(str(route.name) for route in api_routes if set(route.methods or ()) - {"GET", "HEAD"})
 
 
-def fill_path(operation: Operation, **given: object) -> str:
-    """The operation's path with something plausible in its places."""
+def fill_path(operation: ContractOperation, **parameters: object) -> str:
+    """Return the path of the operation with plausible parameters."""
     values = {
         "endpoint_id": "ep-none",
         "project_id": "quiet-sea-12345678",
@@ -44,4 +44,4 @@ def fill_path(operation: Operation, **given: object) -> str:
         "member_id": "00000000-0000-4000-8000-000000000000",
         "invitation_id": "00000000-0000-4000-8000-000000000000",
     }
-    return operation.path.format(**{**values, **given})
+    return operation.path.format(**{**values, **parameters})

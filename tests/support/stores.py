@@ -1,4 +1,4 @@
-"""Both back ends of the store, fresh for a test, and things to put into them."""
+"""Opens a new store on either back end, and creates rows for it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ from support.postgres import PostgresServer
 ORGANIZATION = OrganizationId("org-operator")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BACKENDS = ("sqlite", "postgres")
-# For tests of the rooms above the store: `contracts/` shows every day that both back ends do the same.
+# For tests that only use the store: the tests in `contracts/` always compare both back ends.
 EVERYDAY_BACKENDS = ("sqlite", pytest.param("postgres", marks=pytest.mark.long))
 
 
@@ -44,7 +44,7 @@ async def open_store(back_end: str, folder: Path, server: PostgresServer) -> Asy
 
 
 def make_project(minute: int = 0, **changes: Any) -> Project:
-    moment = NOON + timedelta(minutes=minute)
+    created_at = NOON + timedelta(minutes=minute)
     fields: dict[str, Any] = {
         "id": ProjectId.new(),
         "org_id": ORGANIZATION,
@@ -59,8 +59,8 @@ def make_project(minute: int = 0, **changes: Any) -> Project:
         "store_passwords": True,
         "history_retention_seconds": 86400,
         "creation_source": "api",
-        "created_at": moment,
-        "updated_at": moment,
+        "created_at": created_at,
+        "updated_at": created_at,
     }
     return Project(**{**fields, **changes})
 
@@ -116,19 +116,19 @@ async def add_project(store: Store, project: Project, **branch_changes: Any) -> 
     branch = make_branch(project, **branch_changes)
     endpoint = make_endpoint(branch)
     lineage = Lineage(id=LineageId.new(), project_id=project.id, volume_id=branch.volume_id, created_at=NOON)
-    stretch = BranchLineage(branch_id=branch.id, position=0, lineage_id=lineage.id)
+    branch_lineage = BranchLineage(branch_id=branch.id, position=0, lineage_id=lineage.id)
     async with store.transaction() as rows:
         await rows.projects.add(project)
         await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(branch)
         await rows.lineages.add(lineage)
-        await rows.lineages.add_stretch(stretch)
+        await rows.lineages.add_branch_lineage(branch_lineage)
         await rows.endpoints.add(endpoint)
     return branch, endpoint
 
 
 async def add_branch(store: Store, branch: Branch) -> Branch:
-    """To a project that is there, with its volume and its lineage."""
+    """Add a branch to an existing project, with its volume and its lineage."""
     async with store.transaction() as rows:
         volume = Volume(id=branch.volume_id, project_id=branch.project_id, created_at=NOON)
         await rows.lineages.add_volume(volume)
@@ -138,20 +138,20 @@ async def add_branch(store: Store, branch: Branch) -> Branch:
 
 
 async def add_lineage(rows: Rows, branch: Branch, volume_id: VolumeId, **fields: Any) -> Lineage:
-    """The lineage of a volume, which is one more stretch of the branch's history."""
+    """Add the lineage of a volume and append it to the history of the branch."""
     position = len(await rows.lineages.list_ranges(branch.id))
     lineage = Lineage(
         id=LineageId.new(), project_id=branch.project_id, volume_id=volume_id, created_at=branch.created_at
     )
     await rows.lineages.add(lineage)
-    await rows.lineages.add_stretch(
+    await rows.lineages.add_branch_lineage(
         BranchLineage(branch_id=branch.id, position=position, lineage_id=lineage.id, **fields)
     )
     return lineage
 
 
 def make_operation(project_id: str, **changes: Any) -> Operation:
-    """Work on a compute that nobody has begun."""
+    """Return an operation that starts a compute and has not begun."""
     fields: dict[str, Any] = {
         "id": OperationId.new(),
         "project_id": project_id,

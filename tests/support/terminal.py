@@ -1,4 +1,4 @@
-"""`get-db` at a terminal that is real to it, with someone who waits for questions and types."""
+"""Runs `get-db` in a pseudo-terminal, waits for its prompts and types answers."""
 
 import fcntl
 import os
@@ -20,18 +20,18 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 class Terminal:
     def __init__(self, js: Workspace, cwd: Path, *arguments: str, **variables: str) -> None:
-        self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self._terminal, child_side = pty.openpty()
+        fcntl.ioctl(child_side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         self._process = subprocess.Popen(
             [js.node, GET_DB / "bin" / "get-db.js", *arguments],
             cwd=cwd,
             env={**js.environment, "INSTANT_BASE_URL": "http://127.0.0.1:9", "TERM": "xterm", **variables},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            stdin=child_side,
+            stdout=child_side,
+            stderr=child_side,
             start_new_session=True,
         )
-        os.close(theirs)
+        os.close(child_side)
         self._output = ""
         self._answered = 0
 
@@ -40,29 +40,29 @@ class Terminal:
         return _CONTROL.sub("", self._output)
 
     def answer(self, question: str, keys: str) -> None:
-        """When the question is there, and was not before the last answer."""
+        """Type the keys as soon as the question appears after the previous answer."""
         deadline = time.monotonic() + TIMEOUT
         while question not in _CONTROL.sub("", self._output[self._answered :]):
             assert self._read(deadline), f"{question!r} was not asked: {self.output}"
         self._answered = len(self._output)
-        os.write(self._ours, keys.encode())
+        os.write(self._terminal, keys.encode())
 
     def check_exit_code(self, code: int) -> bool:
         deadline = time.monotonic() + TIMEOUT
         while self._read(deadline):
             pass
-        ended = self._process.wait(TIMEOUT)
-        assert ended == code, self.output
+        exit_code = self._process.wait(TIMEOUT)
+        assert exit_code == code, self.output
         return True
 
     def _read(self, deadline: float) -> bool:
-        ready, _, _ = select.select([self._ours], [], [], max(0, deadline - time.monotonic()))
+        ready, _, _ = select.select([self._terminal], [], [], max(0, deadline - time.monotonic()))
         try:
-            heard = os.read(self._ours, 65536) if ready else b""
-        except OSError:  # the other side is gone
-            heard = b""
-        self._output += heard.decode(errors="replace")
-        return bool(heard)
+            output = os.read(self._terminal, 65536) if ready else b""
+        except OSError:  # the process has ended
+            output = b""
+        self._output += output.decode(errors="replace")
+        return bool(output)
 
     def __enter__(self) -> Self:
         return self
@@ -71,4 +71,4 @@ class Terminal:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-        os.close(self._ours)
+        os.close(self._terminal)

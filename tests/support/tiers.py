@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 TESTS = Path(__file__).parents[1]
-WORKERS_PER_CORE = 1.5  # much of a test is waiting
+WORKERS_PER_CORE = 2  # half of most tests is waiting
 MEMORY_PER_WORKER = 1.5 * 2**30  # a platform with its computes, and its home in /dev/shm
 RESERVED_MEMORY = 2**30
 # Folders and files of the fast tier, relative to tests/. Everything else starts Postgres or another program.
@@ -31,8 +31,9 @@ FAST = (
     "pages",
     "postgres",
     "store",
+    "supervisor",
 )
-SLOW_FIXTURES = frozenset({"postgres_server", "browser", "js", "node_modules"})
+SLOW_FIXTURES = frozenset({"postgres_server", "server", "browser", "js", "node_modules"})
 SLOW_PARAMETERS = frozenset({"postgres"})
 
 
@@ -68,14 +69,14 @@ def is_deselected(item: pytest.Item, tier: str) -> bool:
 
 
 def choose_workers() -> int:
-    """As many workers as the cores and the memory of this machine allow."""
+    """Choose as many workers as the cores and the memory of this machine allow."""
     by_cores = round(len(os.sched_getaffinity(0)) * WORKERS_PER_CORE)
     by_memory = int((_available_memory() - RESERVED_MEMORY) / MEMORY_PER_WORKER)
     return max(1, min(by_cores, by_memory))
 
 
 def _available_memory() -> int:
-    """In bytes: of the machine, and of our control group where it has a limit."""
+    """Return bytes: of the machine, and of our control group where it has a limit."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     machine = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     group = Path("/sys/fs/cgroup/memory.max")
@@ -86,7 +87,7 @@ def _available_memory() -> int:
 
 
 def seconds_by_folder(reports: list[Any]) -> Counter[str]:
-    """Seconds that tests took, set-up and teardown included, by folder of tests/."""
+    """Return the seconds that tests took, set-up and teardown included, by folder of tests/."""
     seconds: Counter[str] = Counter()
     for report in (each for each in reports if hasattr(each, "duration")):  # not the reports of collection
         parts = Path(report.nodeid.split("::")[0]).parts

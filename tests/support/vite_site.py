@@ -1,4 +1,4 @@
-"""A small site for Vite, and what a Vite that served it saw."""
+"""A small site for Vite, and the result of a run of Vite that served it."""
 
 import json
 from pathlib import Path
@@ -19,5 +19,5 @@ def create_site(folder: Path, **files: str) -> Path:
 
 def parse_last_line(done: Result) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
-    seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return seen
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result

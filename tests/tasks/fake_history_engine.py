@@ -1,4 +1,4 @@
-"""An engine that only maintains history and records its calls, for tests of the order of events."""
+"""An engine that only maintains history and records its calls, for tests of their order."""
 
 import asyncio
 from dataclasses import replace
@@ -21,13 +21,13 @@ class FakeHistoryEngine:
         self.calls: list[tuple[str, VolumeId]] = []
 
     def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"nobody who keeps history asks for {name}")
+        raise AssertionError(f"the tasks of history must not use {name}")
 
     def set_result(self, volume: VolumeId, **fields: Any) -> None:
         self.results[volume] = replace(EMPTY_HISTORY, **fields)
 
     async def apply_retention(self, volume: VolumeId, since: datetime, *, take_bases: bool = True) -> HistoryStatus:
-        """Blocks where a test can wait: only bases take long."""
+        """Blocks until the test sets the event, if a base is taken: only bases take long."""
         if not take_bases:
             self.prune_calls.append((volume, since))
             self._raise_error(volume)

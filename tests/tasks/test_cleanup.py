@@ -27,7 +27,7 @@ from bough.operations.queue import OperationQueue
 from bough.store.audit import AuditQuery
 from bough.store.sqlite import SqliteStore
 from bough.store.store import Store
-from bough.tasks.cleanup import DeleteExpiredLinks, DeleteOldAudit
+from bough.tasks.cleanup import DeleteExpiredTokens, DeleteOldAudit
 from bough.tasks.expire_branches import ExpireBranches
 from bough.tasks.purge_deleted import PurgeDeleted
 from support.stores import NOON, ORGANIZATION, add_project, make_branch, make_project
@@ -98,16 +98,16 @@ async def test_what_expired_is_forgotten_and_the_rest_is_kept(store: Store) -> N
     await add_expiring_rows(store, "old", NOON)
     await add_expiring_rows(store, "new", NOON + timedelta(seconds=1))
     assert await list_existing(store, "old") == [True] * 4
-    result = await DeleteExpiredLinks(store).run()
+    result = await DeleteExpiredTokens(store).run()
     assert result == "deleted 1 sessions, 1 links, 1 invitations, 1 transfer requests that had expired"
     assert await list_existing(store, "old") == [False] * 4
     assert await list_existing(store, "new") == [True] * 4
-    assert await DeleteExpiredLinks(store).run() == ""
+    assert await DeleteExpiredTokens(store).run() == ""
 
 
-async def lines(store: Store) -> list[str]:
+async def list_audit_entries(store: Store) -> list[str]:
     async with store.read() as rows:
-        return [line.thing for line in await rows.audit.page(AuditQuery(), 100, None)]
+        return [line.resource for line in await rows.audit.page(AuditQuery(), 100, None)]
 
 
 async def test_the_audit_is_kept_for_as_many_days_as_the_settings_say(
@@ -117,12 +117,12 @@ async def test_the_audit_is_kept_for_as_many_days_as_the_settings_say(
         with monkeypatch.context() as then:
             then.setattr(clock, "now", lambda ago=days: NOON - timedelta(days=ago))
             async with store.transaction() as rows:
-                await AuditRecord(PLATFORM, "any", address="", request_id="r", thing=f"{days} days").write(rows)
+                await AuditRecord(PLATFORM, "any", address="", request_id="r", resource=f"{days} days").write(rows)
     assert await DeleteOldAudit(Settings(audit_days=1e9), store).run() == ""
     assert await DeleteOldAudit(Settings(audit_days=30), store).run() == ""
-    assert await lines(store) == ["1 days", "3 days", "30 days"]
+    assert await list_audit_entries(store) == ["1 days", "3 days", "30 days"]
     assert await DeleteOldAudit(Settings(audit_days=2.5), store).run() == "deleted 2 old audit records"
-    assert await lines(store) == ["1 days"]
+    assert await list_audit_entries(store) == ["1 days"]
 
 
 async def test_the_platform_says_which_branch_it_let_expire(store: Store) -> None:
@@ -139,7 +139,7 @@ async def test_the_platform_says_which_branch_it_let_expire(store: Store) -> Non
     async with store.read() as rows:
         (line,) = await rows.audit.page(AuditQuery(), 100, None)
     assert (line.actor_kind, line.action, line.request_id) == (ActorKind.PLATFORM, "expire_branch", "expire-branches")
-    assert (line.org_id, line.project_id, line.thing) == (ORGANIZATION, project.id, branch.id)
+    assert (line.org_id, line.project_id, line.resource) == (ORGANIZATION, project.id, branch.id)
     assert (line.details, line.user_id, line.address) == ({"name": "dev"}, None, "")
 
 

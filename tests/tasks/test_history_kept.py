@@ -37,8 +37,10 @@ async def platform() -> AsyncIterator[Platform]:
 
 
 def create_task(platform: Platform) -> MaintainHistory:
-    parts = platform.services
-    return MaintainHistory(platform.store, platform.engine, HistoryAlarm(parts.settings, parts.history_measurements))
+    services = platform.services
+    return MaintainHistory(
+        platform.store, platform.engine, HistoryAlarm(services.settings, services.history_measurements)
+    )
 
 
 async def measure_and_maintain(platform: Platform, task: MaintainHistory) -> None:
@@ -48,17 +50,17 @@ async def measure_and_maintain(platform: Platform, task: MaintainHistory) -> Non
     await task.run()
 
 
-async def lineage_of(platform: Platform, created: dict[str, Any]) -> Lineage:
+async def get_lineage(platform: Platform, created: dict[str, Any]) -> Lineage:
     async with platform.store.read() as rows:
-        [past] = await rows.lineages.list_ranges(BranchId(created["branch"]["id"]))
-    return past.lineage
+        [lineage_range] = await rows.lineages.list_ranges(BranchId(created["branch"]["id"]))
+    return lineage_range.lineage
 
 
-def bases(platform: Platform, volume: VolumeId) -> list[str]:
+def list_bases(platform: Platform, volume: VolumeId) -> list[str]:
     return sorted(path.name for path in (platform.services.settings.home / "volumes").glob(f"base-{volume}-*"))
 
 
-def archive(platform: Platform, volume: VolumeId) -> Path:
+def archive_folder(platform: Platform, volume: VolumeId) -> Path:
     return platform.services.settings.home / "wal" / volume
 
 
@@ -66,15 +68,15 @@ async def test_bases_are_taken_as_wal_is_written_and_go_with_the_window(platform
     created = await platform.create_ready_project()
     task = create_task(platform)
     await measure_and_maintain(platform, task)
-    first = await lineage_of(platform, created)
+    first = await get_lineage(platform, created)
     assert first.began_at is not None
-    assert bases(platform, first.volume_id) == []
+    assert list_bases(platform, first.volume_id) == []
 
     for table in ("a", "b"):
         await platform.query(created, WRITE.format(table))
         await measure_and_maintain(platform, task)
-    assert len(bases(platform, first.volume_id)) == 2
-    lineage = await lineage_of(platform, created)
+    assert len(list_bases(platform, first.volume_id)) == 2
+    lineage = await get_lineage(platform, created)
     assert lineage.began_at == first.began_at
     assert lineage.history_bytes > 40 * MB
     path = f"{API}/projects/{created['project']['id']}"
@@ -82,42 +84,46 @@ async def test_bases_are_taken_as_wal_is_written_and_go_with_the_window(platform
     assert project["synthetic_storage_size"] > lineage.history_bytes + 40 * MB
     assert project["written_data_bytes"] > 40 * MB
 
-    answer = await platform.client.patch(path, json={"project": {"history_retention_seconds": 0}})
-    (operation,) = answer.json()["operations"]
+    response = await platform.client.patch(path, json={"project": {"history_retention_seconds": 0}})
+    (operation,) = response.json()["operations"]
     assert operation["action"] == "apply_storage_config"
     await platform.run_operations()
-    assert bases(platform, first.volume_id) == []
-    trimmed = await lineage_of(platform, created)
-    assert (trimmed.began_at, trimmed.history_bytes < 8 * MB) == (None, True)
+    assert list_bases(platform, first.volume_id) == []
+    pruned = await get_lineage(platform, created)
+    assert (pruned.began_at, pruned.history_bytes < 8 * MB) == (None, True)
 
     await platform.client.patch(path, json={"project": {"history_retention_seconds": 3600}})
     await platform.run_operations()
     await create_task(platform).run()
-    again = await lineage_of(platform, created)
+    again = await get_lineage(platform, created)
     assert again.began_at is not None
     assert again.began_at > first.began_at
-    assert len(bases(platform, first.volume_id)) == 1
+    assert len(list_bases(platform, first.volume_id)) == 1
 
 
 async def test_archiving_that_fails_is_heard_of(platform: Platform) -> None:
     created = await platform.create_ready_project()
     task = create_task(platform)
     await measure_and_maintain(platform, task)
-    volume = (await lineage_of(platform, created)).volume_id
-    place = archive(platform, volume)
+    volume = (await get_lineage(platform, created)).volume_id
+    place = archive_folder(platform, volume)
     shutil.rmtree(place)
     place.touch()  # a file in place of the folder
     await platform.query(created, WRITE.format("a"))
-    marks = platform.services.settings.home / "volumes" / volume / "data/pg_wal/archive_status"
-    for mark in marks.glob("*.ready"):
-        os.utime(mark, (0, 0))  # as if it had waited for long
+    archive_status = platform.services.settings.home / "volumes" / volume / "data/pg_wal/archive_status"
+    for ready_file in archive_status.glob("*.ready"):
+        os.utime(ready_file, (0, 0))  # as if it had waited for a long time
     await measure_and_maintain(platform, task)
-    [(found, figure)] = platform.services.history_measurements.with_problems().items()
-    assert (found, figure.branch_id, figure.project_id) == (volume, created["branch"]["id"], created["project"]["id"])
-    assert figure.waiting_bytes >= 16 * MB
-    assert "wait to be archived" in (figure.problem or "")
-    [note] = history_problems.read(platform.services.settings)
-    assert note.volume_id == volume
+    [(volume_id, measurement)] = platform.services.history_measurements.with_problems().items()
+    assert (volume_id, measurement.branch_id, measurement.project_id) == (
+        volume,
+        created["branch"]["id"],
+        created["project"]["id"],
+    )
+    assert measurement.waiting_bytes >= 16 * MB
+    assert "wait to be archived" in (measurement.problem or "")
+    [problem] = history_problems.read(platform.services.settings)
+    assert problem.volume_id == volume
 
 
 async def test_a_compute_from_before_there_was_history_has_one_from_its_next_start_on(
@@ -126,19 +132,19 @@ async def test_a_compute_from_before_there_was_history_has_one_from_its_next_sta
     with monkeypatch.context() as before:
         before.delitem(postgresql_conf.COMPUTE_DEFAULTS, "archive_mode")
         created = await platform.create_ready_project()
-    volume = (await lineage_of(platform, created)).volume_id
+    volume = (await get_lineage(platform, created)).volume_id
     record = platform.services.settings.home / "volumes" / volume / "volume.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "first_segment": None}))
     await measure_and_maintain(platform, create_task(platform))
-    assert (await lineage_of(platform, created)).began_at is None
-    assert bases(platform, volume) == []
+    assert (await get_lineage(platform, created)).began_at is None
+    assert list_bases(platform, volume) == []
 
     path = f"{API}/projects/{created['project']['id']}/endpoints/{created['endpoints'][0]['id']}/restart"
     await platform.client.post(path)
     await platform.run_operations()
     await measure_and_maintain(platform, create_task(platform))
-    assert (await lineage_of(platform, created)).began_at is not None
-    assert len(bases(platform, volume)) == 1
+    assert (await get_lineage(platform, created)).began_at is not None
+    assert len(list_bases(platform, volume)) == 1
 
 
 async def test_the_history_of_an_archived_branch_goes_with_its_window(
@@ -148,8 +154,8 @@ async def test_the_history_of_an_archived_branch_goes_with_its_window(
     for table in ("a", "b"):
         await platform.query(created, WRITE.format(table))
         await measure_and_maintain(platform, create_task(platform))
-    before = await lineage_of(platform, created)
-    assert len(bases(platform, before.volume_id)) == 2
+    before = await get_lineage(platform, created)
+    assert len(list_bases(platform, before.volume_id)) == 2
     project_id, branch_id = ProjectId(created["project"]["id"]), BranchId(created["branch"]["id"])
     await platform.client.post(f"{API}/projects/{project_id}/endpoints/{created['endpoints'][0]['id']}/suspend")
     await platform.run_operations()
@@ -160,8 +166,8 @@ async def test_the_history_of_an_archived_branch_goes_with_its_window(
     later = clock.now() + timedelta(hours=2)
     monkeypatch.setattr(clock, "now", lambda: later)
     await create_task(platform).run()
-    after = await lineage_of(platform, created)
-    assert len(bases(platform, before.volume_id)) == 1
+    after = await get_lineage(platform, created)
+    assert len(list_bases(platform, before.volume_id)) == 1
     assert after.history_bytes < before.history_bytes
     assert not platform.services.history_measurements.with_problems()
     monkeypatch.undo()

@@ -20,7 +20,7 @@ from support.platform import API, Platform
 
 BURN = "select count(*) from generate_series(1, 3000000)"
 WRITE = "create table {} as select repeat('x', 1000) from generate_series(1, 3000)"
-WRITTEN = 3_000_000  # minimum in bytes
+MIN_WRITTEN_BYTES = 3_000_000  # minimum in bytes
 
 
 async def measure(platform: Platform) -> None:
@@ -29,12 +29,12 @@ async def measure(platform: Platform) -> None:
     ).run()
 
 
-async def use(platform: Platform, created: dict[str, Any], table: str) -> None:
+async def use_compute(platform: Platform, created: dict[str, Any], table: str) -> None:
     await platform.query(created, BURN)
     await platform.query(created, WRITE.format(table))
 
 
-async def used(platform: Platform, created: dict[str, Any]) -> tuple[EndpointUsage, Branch]:
+async def read_usage(platform: Platform, created: dict[str, Any]) -> tuple[EndpointUsage, Branch]:
     async with platform.store.read() as rows:
         usage = await rows.usage.get(EndpointId(created["endpoints"][0]["id"]))
         branch = await rows.branches.get(ProjectId(created["project"]["id"]), BranchId(created["branch"]["id"]))
@@ -43,9 +43,9 @@ async def used(platform: Platform, created: dict[str, Any]) -> tuple[EndpointUsa
     return usage, branch
 
 
-async def call(platform: Platform, created: dict[str, Any], verb: str) -> None:
+async def post_action(platform: Platform, created: dict[str, Any], action: str) -> None:
     endpoint = created["endpoints"][0]
-    path = f"{API}/projects/{endpoint['project_id']}/endpoints/{endpoint['id']}/{verb}"
+    path = f"{API}/projects/{endpoint['project_id']}/endpoints/{endpoint['id']}/{action}"
     assert (await platform.client.post(path)).status_code == 200
     await platform.run_operations()
 
@@ -53,26 +53,26 @@ async def call(platform: Platform, created: dict[str, Any], verb: str) -> None:
 async def test_what_a_branch_used_is_measured_while_it_runs(platform: Platform) -> None:
     created = await platform.create_ready_project()
     await measure(platform)
-    first, before = await used(platform, created)
+    first, before = await read_usage(platform, created)
     assert before.logical_size is not None
-    await use(platform, created, "one")
+    await use_compute(platform, created, "one")
     await measure(platform)
-    second, after = await used(platform, created)
+    second, after = await read_usage(platform, created)
     assert second.cpu_seconds > first.cpu_seconds
     assert second.cpu_seconds == pytest.approx(second.cpu_run_seconds)
-    assert after.written_bytes > before.written_bytes + WRITTEN
+    assert after.written_bytes > before.written_bytes + MIN_WRITTEN_BYTES
     assert after.logical_size is not None
-    assert after.logical_size > before.logical_size + WRITTEN
+    assert after.logical_size > before.logical_size + MIN_WRITTEN_BYTES
 
 
 async def test_another_measure_adds_only_the_difference(platform: Platform) -> None:
     created = await platform.create_ready_project()
     await measure(platform)
-    _, before = await used(platform, created)
-    await use(platform, created, "one")
+    _, before = await read_usage(platform, created)
+    await use_compute(platform, created, "one")
     for _ in range(3):
         await measure(platform)
-    usage, after = await used(platform, created)
+    usage, after = await read_usage(platform, created)
     assert usage.cpu_seconds == pytest.approx(usage.cpu_run_seconds)
     assert before.wal_position is not None
     assert after.wal_position is not None
@@ -102,29 +102,29 @@ async def test_a_measure_that_comes_late_changes_nothing(platform: Platform) -> 
     created = await platform.create_ready_project()
     endpoint = await platform.get_endpoint(created)
     early = await usage_measurement.measure_usage(platform.engine, endpoint)
-    await use(platform, created, "one")
+    await use_compute(platform, created, "one")
     await measure(platform)
-    before = await used(platform, created)
+    before = await read_usage(platform, created)
     assert early is not None
     async with platform.store.transaction() as rows:
         await usage_measurement.record_usage(rows, endpoint, early)
-    assert await used(platform, created) == before
+    assert await read_usage(platform, created) == before
 
 
 async def test_a_measure_of_what_a_branch_was_before_a_restore_tells_nothing_of_it(platform: Platform) -> None:
     created = await platform.create_ready_project()
     endpoint = await platform.get_endpoint(created)
-    await use(platform, created, "one")
+    await use_compute(platform, created, "one")
     late = await usage_measurement.measure_usage(platform.engine, endpoint)
     assert late is not None
     async with platform.store.transaction() as rows:
         [past] = await rows.lineages.list_ranges(endpoint.branch_id)
         restored = replace(past.branch_lineage, from_at=clock.now())
-        await rows.lineages.replace_stretches(endpoint.branch_id, [past.branch_lineage, restored])
-    _, before = await used(platform, created)
+        await rows.lineages.replace_branch_lineages(endpoint.branch_id, [past.branch_lineage, restored])
+    _, before = await read_usage(platform, created)
     async with platform.store.transaction() as rows:
         await usage_measurement.record_usage(rows, endpoint, late)
-    usage, after = await used(platform, created)
+    usage, after = await read_usage(platform, created)
     assert after == before
     assert usage.cpu_seconds == pytest.approx(late.cpu_seconds)
 
@@ -132,7 +132,7 @@ async def test_a_measure_of_what_a_branch_was_before_a_restore_tells_nothing_of_
 async def test_a_read_replica_tells_nothing_of_its_branch(platform: Platform) -> None:
     created = await platform.create_ready_project()
     await measure(platform)
-    first, before = await used(platform, created)
+    first, before = await read_usage(platform, created)
     endpoint = await platform.get_endpoint(created)
     usage = await usage_measurement.measure_usage(platform.engine, endpoint)
     assert usage is not None
@@ -141,7 +141,7 @@ async def test_a_read_replica_tells_nothing_of_its_branch(platform: Platform) ->
         assert await usage_measurement.has_new_usage(rows, endpoint, behind)
         await usage_measurement.record_usage(rows, endpoint, behind)
         assert not await usage_measurement.has_new_usage(rows, endpoint, behind)
-    second, after = await used(platform, created)
+    second, after = await read_usage(platform, created)
     assert second.cpu_seconds >= first.cpu_seconds + 5
     assert after == before
 
@@ -149,50 +149,50 @@ async def test_a_read_replica_tells_nothing_of_its_branch(platform: Platform) ->
 async def test_the_last_of_a_run_is_measured_before_it_stops_and_another_run_adds_to_it(platform: Platform) -> None:
     created = await platform.create_ready_project()
     await measure(platform)
-    first, before = await used(platform, created)
-    await use(platform, created, "one")
-    await call(platform, created, "suspend")
-    asleep, written = await used(platform, created)
+    first, before = await read_usage(platform, created)
+    await use_compute(platform, created, "one")
+    await post_action(platform, created, "suspend")
+    asleep, written = await read_usage(platform, created)
     assert asleep.cpu_seconds > first.cpu_seconds
-    assert written.written_bytes > before.written_bytes + WRITTEN
+    assert written.written_bytes > before.written_bytes + MIN_WRITTEN_BYTES
 
     await measure(platform)
-    assert await used(platform, created) == (asleep, written)
-    await call(platform, created, "start")
-    await use(platform, created, "two")
+    assert await read_usage(platform, created) == (asleep, written)
+    await post_action(platform, created, "start")
+    await use_compute(platform, created, "two")
     await measure(platform)
-    again, more = await used(platform, created)
+    again, more = await read_usage(platform, created)
     assert again.cpu_run != asleep.cpu_run
     assert again.cpu_run_seconds > 0
     assert again.cpu_seconds == pytest.approx(asleep.cpu_seconds + again.cpu_run_seconds)
-    assert more.written_bytes > written.written_bytes + WRITTEN
+    assert more.written_bytes > written.written_bytes + MIN_WRITTEN_BYTES
 
 
 async def test_all_that_rest_are_measured_before(platform: Platform) -> None:
     created = await platform.create_ready_project()
     await measure(platform)
-    first, before = await used(platform, created)
-    await use(platform, created, "one")
+    first, before = await read_usage(platform, created)
+    await use_compute(platform, created, "one")
     await stop_all_computes(platform.store, platform.engine)
-    asleep, after = await used(platform, created)
+    asleep, after = await read_usage(platform, created)
     assert asleep.cpu_seconds > first.cpu_seconds
-    assert after.written_bytes > before.written_bytes + WRITTEN
+    assert after.written_bytes > before.written_bytes + MIN_WRITTEN_BYTES
 
 
 async def test_a_branch_that_is_deleted_leaves_what_it_used(platform: Platform) -> None:
     created = await platform.create_ready_project()
     await measure(platform)
-    first, before = await used(platform, created)
-    await use(platform, created, "one")
+    first, before = await read_usage(platform, created)
+    await use_compute(platform, created, "one")
     project_id, branch_id = ProjectId(created["project"]["id"]), BranchId(created["branch"]["id"])
     operation = NewOperation(DeleteBranch, project_id, branch_id)
     async with platform.services.queue.locked_transaction(operation.lock) as rows:
         await platform.services.queue.enqueue(rows, [operation], "test")
     await platform.run_operations()
-    deleted, after = await used(platform, created)
+    deleted, after = await read_usage(platform, created)
     assert not (await platform.engine.observe()).running_endpoints
     assert deleted.cpu_seconds > first.cpu_seconds
-    assert after.written_bytes > before.written_bytes + WRITTEN
+    assert after.written_bytes > before.written_bytes + MIN_WRITTEN_BYTES
     project = (await platform.client.get(f"{API}/projects/{project_id}")).json()["project"]
     assert (project["cpu_used_sec"], project["written_data_bytes"]) == (int(deleted.cpu_seconds), after.written_bytes)
 
@@ -201,22 +201,22 @@ async def test_one_that_cannot_be_asked_keeps_nobody_from_going_on(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent, other = await platform.create_ready_project(), await platform.create_ready_project()
-    usage_of = platform.engine.measure_usage
+    measure_usage = platform.engine.measure_usage
 
-    async def refuse(endpoint_id: EndpointId) -> Any:
+    async def measure_or_fail(endpoint_id: EndpointId) -> Any:
         if endpoint_id == silent["endpoints"][0]["id"]:
             raise EngineError("The compute did not take our statements.")
-        return await usage_of(endpoint_id)
+        return await measure_usage(endpoint_id)
 
     for each in (silent, other):
         await platform.query(each, BURN)
-    monkeypatch.setattr(platform.engine, "measure_usage", refuse)
-    figures = ComputeMeasurements()
-    await MeasureBranches(platform.store, platform.engine, figures, platform.services.activity).run()
-    assert figures.get(EndpointId(silent["endpoints"][0]["id"])) is None
-    assert figures.get(EndpointId(other["endpoints"][0]["id"])) is not None
-    assert (await used(platform, silent))[0].cpu_seconds == 0
-    assert (await used(platform, other))[0].cpu_seconds > 0
-    await call(platform, silent, "suspend")
+    monkeypatch.setattr(platform.engine, "measure_usage", measure_or_fail)
+    measurements = ComputeMeasurements()
+    await MeasureBranches(platform.store, platform.engine, measurements, platform.services.activity).run()
+    assert measurements.get(EndpointId(silent["endpoints"][0]["id"])) is None
+    assert measurements.get(EndpointId(other["endpoints"][0]["id"])) is not None
+    assert (await read_usage(platform, silent))[0].cpu_seconds == 0
+    assert (await read_usage(platform, other))[0].cpu_seconds > 0
+    await post_action(platform, silent, "suspend")
     await stop_all_computes(platform.store, platform.engine)
     assert not (await platform.engine.observe()).running_endpoints

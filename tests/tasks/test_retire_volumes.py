@@ -55,8 +55,8 @@ def freeze_clock_at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "now", lambda: NOON)
 
 
-async def reset(store: Store, *, ago: timedelta, retention: timedelta = HOUR) -> tuple[Branch, VolumeId]:
-    """A branch that was reset so long ago; no branch has its former volume."""
+async def add_reset_branch(store: Store, *, ago: timedelta, retention: timedelta = HOUR) -> tuple[Branch, VolumeId]:
+    """Adds a branch that was reset this long ago. No branch uses its former volume."""
     project = make_project(history_retention_seconds=round(retention.total_seconds()))
     branch, _ = await add_project(store, project, state=BranchState.READY)
     old = VolumeId.new()
@@ -65,18 +65,20 @@ async def reset(store: Store, *, ago: timedelta, retention: timedelta = HOUR) ->
         [now] = await rows.lineages.list_ranges(branch.id)
         lineage = await add_lineage(rows, branch, old)
         before = replace(now.branch_lineage, lineage_id=lineage.id, until_at=NOON - ago)
-        await rows.lineages.replace_stretches(branch.id, [before, replace(now.branch_lineage, from_at=NOON - ago)])
+        await rows.lineages.replace_branch_lineages(
+            branch.id, [before, replace(now.branch_lineage, from_at=NOON - ago)]
+        )
         await rows.lineages.set_history_start(old, NOON - 100 * HOUR, "0/1")
         await rows.lineages.set_history_start(branch.volume_id, NOON - ago, "0/1")
     return branch, old
 
 
-async def volumes_of(store: Store, branch: Branch) -> list[VolumeId]:
+async def list_volumes(store: Store, branch: Branch) -> list[VolumeId]:
     async with store.read() as rows:
-        return [past.lineage.volume_id for past in await rows.lineages.list_ranges(branch.id)]
+        return [lineage_range.lineage.volume_id for lineage_range in await rows.lineages.list_ranges(branch.id)]
 
 
-async def is_known(store: Store, volume: VolumeId) -> bool:
+async def is_retired(store: Store, volume: VolumeId) -> bool:
     async with store.read() as rows:
         return volume in {each.id for each in await rows.lineages.list_retired_volumes()}
 
@@ -84,16 +86,16 @@ async def is_known(store: Store, volume: VolumeId) -> bool:
 async def test_its_data_goes_at_once_and_its_history_when_nobody_can_go_back_to_it(
     store: Store, task: RetireVolumes, history_engine: FakeHistoryEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    branch, old = await reset(store, ago=HOUR / 2)
+    branch, old = await add_reset_branch(store, ago=HOUR / 2)
     assert await task.run() == ""
     await task.run()
     assert history_engine.calls == [("retire", old)]
-    assert await volumes_of(store, branch) == [old, branch.volume_id]
+    assert await list_volumes(store, branch) == [old, branch.volume_id]
     monkeypatch.setattr(clock, "now", lambda: NOON + HOUR)
     assert await task.run() == "removed the history of 1 unused volumes"
     assert history_engine.calls == [("retire", old), ("ensure_absent", old)]
-    assert await volumes_of(store, branch) == [branch.volume_id]
-    assert not await is_known(store, old)
+    assert await list_volumes(store, branch) == [branch.volume_id]
+    assert not await is_retired(store, old)
     async with store.read() as rows:
         assert await rows.lineages.get_by_volume(old) is None
 
@@ -101,76 +103,78 @@ async def test_its_data_goes_at_once_and_its_history_when_nobody_can_go_back_to_
 async def test_it_stays_while_another_branch_can_go_back_to_it(
     store: Store, task: RetireVolumes, history_engine: FakeHistoryEngine
 ) -> None:
-    branch, old = await reset(store, ago=2 * HOUR)
+    branch, old = await add_reset_branch(store, ago=2 * HOUR)
     other = make_branch(make_project(id=branch.project_id), name="other", is_default=False, state=BranchState.READY)
     await add_branch(store, other)
     async with store.transaction() as rows:
         [before, _] = await rows.lineages.list_ranges(branch.id)
         [now] = await rows.lineages.list_ranges(other.id)
-        stretch = replace(before.branch_lineage, branch_id=other.id, position=0)
-        await rows.lineages.replace_stretches(other.id, [stretch, replace(now.branch_lineage, from_at=NOON)])
+        branch_lineage = replace(before.branch_lineage, branch_id=other.id, position=0)
+        await rows.lineages.replace_branch_lineages(
+            other.id, [branch_lineage, replace(now.branch_lineage, from_at=NOON)]
+        )
     await task.run()
     assert history_engine.calls == [("retire", old)]
-    assert await volumes_of(store, other) == [old, other.volume_id]
+    assert await list_volumes(store, other) == [old, other.volume_id]
 
 
 async def test_with_no_window_nothing_stays(
     store: Store, task: RetireVolumes, history_engine: FakeHistoryEngine
 ) -> None:
-    _, old = await reset(store, ago=timedelta(0), retention=timedelta(0))
+    _, old = await add_reset_branch(store, ago=timedelta(0), retention=timedelta(0))
     await task.run()
     assert history_engine.calls == [("retire", old), ("ensure_absent", old)]
-    assert not await is_known(store, old)
+    assert not await is_retired(store, old)
 
 
 async def test_branches_that_are_gone_for_good_hold_nothing(
     store: Store, task: RetireVolumes, history_engine: FakeHistoryEngine
 ) -> None:
-    branch, old = await reset(store, ago=HOUR / 2)
+    branch, old = await add_reset_branch(store, ago=HOUR / 2)
     async with store.transaction() as rows:
         await rows.branches.save(replace(branch, deleted_at=NOON, recoverable_until=NOON + HOUR))
     await task.run()
-    assert await is_known(store, old)
+    assert await is_retired(store, old)
     async with store.transaction() as rows:
         await rows.branches.save(replace(branch, deleted_at=NOON))
     await task.run()
     assert history_engine.calls == [("retire", old), ("ensure_absent", old)]
-    assert not await is_known(store, old)
+    assert not await is_retired(store, old)
 
 
 async def test_what_open_work_was_told_to_go_back_to_is_left_alone(
     store: Store, task: RetireVolumes, history_engine: FakeHistoryEngine
 ) -> None:
-    branch, old = await reset(store, ago=2 * HOUR)
-    work = make_operation(branch.project_id, kind=OperationKind.CREATE_BRANCH, parameters={"volume_id": old})
+    branch, old = await add_reset_branch(store, ago=2 * HOUR)
+    operation = make_operation(branch.project_id, kind=OperationKind.CREATE_BRANCH, parameters={"volume_id": old})
     async with store.transaction() as rows:
-        await rows.operations.add(work)
+        await rows.operations.add(operation)
     await task.run()
     assert history_engine.calls == []
     async with store.transaction() as rows:
-        await rows.operations.save(replace(work, status=OperationStatus.FINISHED, ended_at=NOON))
+        await rows.operations.save(replace(operation, status=OperationStatus.FINISHED, ended_at=NOON))
     await task.run()
-    assert not await is_known(store, old)
+    assert not await is_retired(store, old)
 
 
 async def test_what_another_history_stands_on_stays_and_holds_up_nobody(
     store: Store, task: RetireVolumes, history_engine: FakeHistoryEngine
 ) -> None:
-    _, first = await reset(store, ago=2 * HOUR)
-    _, second = await reset(store, ago=1.5 * HOUR)
+    _, first = await add_reset_branch(store, ago=2 * HOUR)
+    _, second = await add_reset_branch(store, ago=1.5 * HOUR)
     history_engine.errors[first] = "The history of another volume stands on it."
     await task.run()
-    assert await is_known(store, first)
-    assert not await is_known(store, second)
+    assert await is_retired(store, first)
+    assert not await is_retired(store, second)
     del history_engine.errors[first]
     await task.run()
-    assert not await is_known(store, first)
+    assert not await is_retired(store, first)
 
 
 async def test_a_deleted_project_is_kept_as_it_is(
     store: Store, task: RetireVolumes, history_engine: FakeHistoryEngine
 ) -> None:
-    branch, _ = await reset(store, ago=2 * HOUR)
+    branch, _ = await add_reset_branch(store, ago=2 * HOUR)
     async with store.transaction() as rows:
         project = await rows.projects.get(branch.project_id)
         assert project is not None

@@ -17,11 +17,11 @@ from bough.tasks.scale_computes import ScaleComputes
 from support.platform import API, Platform
 
 LIMITS = {"autoscaling_limit_min_cu": 0.25, "autoscaling_limit_max_cu": 2}
-LOOKS = 100  # task runs after which a test gives up
-MOMENT = 0.1  # seconds between two runs
+MAX_RUNS = 100  # task runs after which a test gives up
+INTERVAL = 0.1  # seconds between two runs
 
 
-async def elastic(platform: Platform, **settings: Any) -> dict[str, Any]:
+async def create_elastic_project(platform: Platform, **settings: Any) -> dict[str, Any]:
     return await platform.create_ready_project(default_endpoint_settings={**LIMITS, **settings})
 
 
@@ -29,21 +29,21 @@ def endpoint_of(created: dict[str, Any]) -> EndpointId:
     return EndpointId(created["endpoints"][0]["id"])
 
 
-async def size(platform: Platform, created: dict[str, Any]) -> float:
+async def read_size(platform: Platform, created: dict[str, Any]) -> float:
     return (await platform.engine.observe()).cu_by_endpoint[endpoint_of(created)]
 
 
 @asynccontextmanager
-async def client(platform: Platform, created: dict[str, Any]) -> AsyncIterator[Any]:
+async def open_client(platform: Platform, created: dict[str, Any]) -> AsyncIterator[Any]:
     parameters = created["connection_uris"][0]["connection_parameters"]
     async with platform.connect(endpoint_of(created), parameters["role"], parameters["database"]) as connection:
         yield connection
 
 
 @asynccontextmanager
-async def busy(platform: Platform, created: dict[str, Any]) -> AsyncIterator[None]:
-    """Keep its cores busy meanwhile."""
-    async with client(platform, created) as worker:
+async def keep_busy(platform: Platform, created: dict[str, Any]) -> AsyncIterator[None]:
+    """Keeps the compute busy with a long query."""
+    async with open_client(platform, created) as worker:
         work = asyncio.create_task(worker.execute("select count(*) from generate_series(1, 100000000000) n"))
         try:
             yield
@@ -52,49 +52,49 @@ async def busy(platform: Platform, created: dict[str, Any]) -> AsyncIterator[Non
             await asyncio.wait([work])
 
 
-async def looks_until(task: ScaleComputes, platform: Platform, created: dict[str, Any], wanted: set[float]) -> int:
-    for looks in range(LOOKS):
-        if await size(platform, created) in wanted:
-            return looks
+async def run_until_size(task: ScaleComputes, platform: Platform, created: dict[str, Any], expected: set[float]) -> int:
+    for runs in range(MAX_RUNS):
+        if await read_size(platform, created) in expected:
+            return runs
         await task.run()
-        await asyncio.sleep(MOMENT)
-    raise AssertionError(f"the size is {await size(platform, created)} after {LOOKS} looks")
+        await asyncio.sleep(INTERVAL)
+    raise AssertionError(f"the size is {await read_size(platform, created)} after {MAX_RUNS} runs")
 
 
 async def test_it_grows_with_work_and_shrinks_without_while_a_client_stays(platform: Platform) -> None:
-    created = await elastic(platform)
+    created = await create_elastic_project(platform)
     task = ScaleComputes(platform.store, platform.engine, platform.services.activity)
-    async with client(platform, created) as steady:
-        started = await steady.fetchval("select pg_postmaster_start_time()")
-        before = await steady.fetchval("show effective_cache_size")
-        transaction = steady.transaction()
+    async with open_client(platform, created) as session:
+        started = await session.fetchval("select pg_postmaster_start_time()")
+        before = await session.fetchval("show effective_cache_size")
+        transaction = session.transaction()
         await transaction.start()
-        await steady.execute("create table kept (one int)")
-        async with busy(platform, created):
-            await looks_until(task, platform, created, {0.5, 0.75, 1, 2})
-        grown = await steady.fetchval("show effective_cache_size")
-        assert await looks_until(task, platform, created, {0.25}) >= SCALE_DOWN_SAMPLES
+        await session.execute("create table kept (one int)")
+        async with keep_busy(platform, created):
+            await run_until_size(task, platform, created, {0.5, 0.75, 1, 2})
+        grown = await session.fetchval("show effective_cache_size")
+        assert await run_until_size(task, platform, created, {0.25}) >= SCALE_DOWN_SAMPLES
         await transaction.commit()
-        assert await steady.fetchval("select count(*) from kept") == 0
+        assert await session.fetchval("select count(*) from kept") == 0
         assert (before, grown != before) == ("768MB", True)
-        assert await steady.fetchval("show effective_cache_size") == before
-        assert await steady.fetchval("select pg_postmaster_start_time()") == started
+        assert await session.fetchval("show effective_cache_size") == before
+        assert await session.fetchval("select pg_postmaster_start_time()") == started
 
 
-class Readings:
-    """Replaces the engine's load readings with those of the test."""
+class FakeLoad:
+    """Replaces the load that the engine reads with values of the test."""
 
     def __init__(self, platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cores: dict[EndpointId, float | EngineError] = {}
         self._cpu: dict[EndpointId, float] = {}
         self._platform = platform
-        self._past = 0.0
+        self._offset = 0.0
         monotonic = clock.monotonic
         monkeypatch.setattr(platform.engine, "read_load", self._load)
-        monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + self._past)
+        monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + self._offset)
 
-    def passes(self, seconds: float) -> None:
-        self._past += seconds
+    def advance(self, seconds: float) -> None:
+        self._offset += seconds
         for endpoint, cores in self.cores.items():
             if not isinstance(cores, EngineError):
                 self._cpu[endpoint] = self._cpu.get(endpoint, 0.0) + cores * seconds
@@ -107,10 +107,10 @@ class Readings:
         return LoadSample(cu=sizes[endpoint], cpu_seconds=self._cpu.get(endpoint, 0.0), memory_bytes=0)
 
 
-async def look(task: ScaleComputes, readings: Readings, times: int = 1) -> list[str]:
+async def run_task(task: ScaleComputes, fake_load: FakeLoad, times: int = 1) -> list[str]:
     results = []
     for _ in range(times):
-        readings.passes(task.interval)
+        fake_load.advance(task.interval)
         results.append(await task.run())
     return results
 
@@ -118,81 +118,83 @@ async def look(task: ScaleComputes, readings: Readings, times: int = 1) -> list[
 async def test_one_busy_look_is_enough_and_quiet_ones_must_be_many(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    created = await elastic(platform)
-    task, readings = (
+    created = await create_elastic_project(platform)
+    task, fake_load = (
         ScaleComputes(platform.store, platform.engine, platform.services.activity),
-        Readings(platform, monkeypatch),
+        FakeLoad(platform, monkeypatch),
     )
-    readings.cores[endpoint_of(created)] = 1.5
-    assert await look(task, readings, 2) == ["", "resized 1 computes"]
-    assert await size(platform, created) == 2
-    readings.cores[endpoint_of(created)] = 0.3
-    assert await look(task, readings, SCALE_DOWN_SAMPLES) == [""] * (SCALE_DOWN_SAMPLES - 1) + ["resized 1 computes"]
-    assert await size(platform, created) == 0.5
+    fake_load.cores[endpoint_of(created)] = 1.5
+    assert await run_task(task, fake_load, 2) == ["", "resized 1 computes"]
+    assert await read_size(platform, created) == 2
+    fake_load.cores[endpoint_of(created)] = 0.3
+    assert await run_task(task, fake_load, SCALE_DOWN_SAMPLES) == [""] * (SCALE_DOWN_SAMPLES - 1) + [
+        "resized 1 computes"
+    ]
+    assert await read_size(platform, created) == 0.5
 
 
 async def test_equal_limits_are_not_even_looked_at(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     created = await platform.create_ready_project()
-    task, readings = (
+    task, fake_load = (
         ScaleComputes(platform.store, platform.engine, platform.services.activity),
-        Readings(platform, monkeypatch),
+        FakeLoad(platform, monkeypatch),
     )
-    readings.cores = {endpoint_of(created): EngineError("must not be called")}
-    assert await look(task, readings, 3) == [""] * 3
-    assert await size(platform, created) == 0.25
+    fake_load.cores = {endpoint_of(created): EngineError("must not be called")}
+    assert await run_task(task, fake_load, 3) == [""] * 3
+    assert await read_size(platform, created) == 0.25
     assert not task._samples
 
 
 async def test_one_that_cannot_be_asked_does_not_keep_the_others(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sick, well = await elastic(platform), await elastic(platform)
-    task, readings = (
+    broken, healthy = await create_elastic_project(platform), await create_elastic_project(platform)
+    task, fake_load = (
         ScaleComputes(platform.store, platform.engine, platform.services.activity),
-        Readings(platform, monkeypatch),
+        FakeLoad(platform, monkeypatch),
     )
-    readings.cores = {endpoint_of(sick): EngineError("it does not answer"), endpoint_of(well): 1.5}
-    await look(task, readings, 2)
-    assert (await size(platform, sick), await size(platform, well)) == (0.25, 2)
-    readings.cores[endpoint_of(sick)] = 1.5  # it is backed off for a while, then read again
-    await look(task, readings, 10)
-    assert await size(platform, sick) == 2
+    fake_load.cores = {endpoint_of(broken): EngineError("it does not answer"), endpoint_of(healthy): 1.5}
+    await run_task(task, fake_load, 2)
+    assert (await read_size(platform, broken), await read_size(platform, healthy)) == (0.25, 2)
+    fake_load.cores[endpoint_of(broken)] = 1.5  # it is backed off for a while, then read again
+    await run_task(task, fake_load, 10)
+    assert await read_size(platform, broken) == 2
 
 
 async def test_a_new_control_begins_with_the_size_it_finds(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    created = await elastic(platform)
-    readings = Readings(platform, monkeypatch)
-    readings.cores[endpoint_of(created)] = 1.3
+    created = await create_elastic_project(platform)
+    fake_load = FakeLoad(platform, monkeypatch)
+    fake_load.cores[endpoint_of(created)] = 1.3
     await platform.engine.resize(endpoint_of(created), 2)
-    later = ScaleComputes(platform.store, platform.engine, platform.services.activity)
-    assert await look(later, readings, 2 * SCALE_DOWN_SAMPLES) == [""] * 2 * SCALE_DOWN_SAMPLES
-    assert await size(platform, created) == 2
+    new_task = ScaleComputes(platform.store, platform.engine, platform.services.activity)
+    assert await run_task(new_task, fake_load, 2 * SCALE_DOWN_SAMPLES) == [""] * 2 * SCALE_DOWN_SAMPLES
+    assert await read_size(platform, created) == 2
 
 
 async def test_one_that_sleeps_is_forgotten_and_wakes_small(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    created = await elastic(platform)
-    task, readings = (
+    created = await create_elastic_project(platform)
+    task, fake_load = (
         ScaleComputes(platform.store, platform.engine, platform.services.activity),
-        Readings(platform, monkeypatch),
+        FakeLoad(platform, monkeypatch),
     )
-    readings.cores[endpoint_of(created)] = 1.5
-    await look(task, readings, 2)
+    fake_load.cores[endpoint_of(created)] = 1.5
+    await run_task(task, fake_load, 2)
     path = f"{API}/projects/{created['project']['id']}/endpoints/{endpoint_of(created)}"
     assert (await platform.client.post(f"{path}/suspend")).status_code == 200
     await platform.run_operations()
-    await look(task, readings)
+    await run_task(task, fake_load)
     assert not task._samples
     assert (await platform.client.post(f"{path}/start")).status_code == 200
     await platform.run_operations()
-    assert await size(platform, created) == 0.25
+    assert await read_size(platform, created) == 0.25
 
 
 async def test_time_is_counted_by_the_size_of_the_moment(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    created = await elastic(platform)
-    past, now = timedelta(), clock.now
-    monkeypatch.setattr(clock, "now", lambda: now() + past)
+    created = await create_elastic_project(platform)
+    offset, now = timedelta(), clock.now
+    monkeypatch.setattr(clock, "now", lambda: now() + offset)
     task = CountActiveTime(platform.store, platform.engine)
     await task.run()
 
@@ -203,14 +205,14 @@ async def test_time_is_counted_by_the_size_of_the_moment(platform: Platform, mon
         return usage.compute_seconds
 
     before = await compute_seconds()
-    past += timedelta(seconds=4000)
+    offset += timedelta(seconds=4000)
     await task.run()
     small = await compute_seconds()
     await platform.engine.resize(endpoint_of(created), 1)
-    past += timedelta(seconds=4000)
+    offset += timedelta(seconds=4000)
     await task.run()
     large = await compute_seconds()
-    past += timedelta(seconds=4000)
+    offset += timedelta(seconds=4000)
     path = f"{API}/projects/{created['project']['id']}/endpoints/{endpoint_of(created)}/suspend"
     assert (await platform.client.post(path)).status_code == 200
     await platform.run_operations()
@@ -218,37 +220,40 @@ async def test_time_is_counted_by_the_size_of_the_moment(platform: Platform, mon
     assert [round((last - large) / 1000), round((large - small) / 1000), round((small - before) / 1000)] == [4, 4, 1]
 
 
-# Settings set by the owner.
+# Settings of the tenant
 
-GIVEN = "select current_setting('work_mem') || ' ' || current_setting('max_prepared_transactions')"
-STARTED = "select pg_postmaster_start_time()"
+SELECT_SETTINGS = "select current_setting('work_mem') || ' ' || current_setting('max_prepared_transactions')"
+SELECT_START_TIME = "select pg_postmaster_start_time()"
 
 
-async def change(platform: Platform, created: dict[str, Any], **settings: str) -> None:
+async def change_settings(platform: Platform, created: dict[str, Any], **settings: str) -> None:
     path = f"{API}/projects/{created['project']['id']}/endpoints/{endpoint_of(created)}"
-    answer = await platform.client.patch(path, json={"endpoint": {"settings": {"pg_settings": settings}}})
-    assert answer.status_code == 200, answer.text
+    response = await platform.client.patch(path, json={"endpoint": {"settings": {"pg_settings": settings}}})
+    assert response.status_code == 200, response.text
     await platform.run_operations()
 
 
 async def test_settings_of_a_tenant_survive_sleep_and_a_resize(platform: Platform) -> None:
-    created = await elastic(platform, pg_settings={"work_mem": "21MB", "max_prepared_transactions": "7"})
-    assert await platform.query(created, GIVEN) == "21MB 7"
+    created = await create_elastic_project(platform, pg_settings={"work_mem": "21MB", "max_prepared_transactions": "7"})
+    assert await platform.query(created, SELECT_SETTINGS) == "21MB 7"
     path = f"{API}/projects/{created['project']['id']}/endpoints/{endpoint_of(created)}"
-    for verb in ("suspend", "start"):
-        assert (await platform.client.post(f"{path}/{verb}")).status_code == 200
+    for action in ("suspend", "start"):
+        assert (await platform.client.post(f"{path}/{action}")).status_code == 200
         await platform.run_operations()
     await platform.engine.resize(endpoint_of(created), 2)
-    assert await platform.query(created, GIVEN) == "21MB 7"
+    assert await platform.query(created, SELECT_SETTINGS) == "21MB 7"
 
 
 async def test_a_setting_that_needs_a_restart_comes_by_one_and_others_do_not(platform: Platform) -> None:
-    created = await elastic(platform)
-    started = await platform.query(created, STARTED)
+    created = await create_elastic_project(platform)
+    started = await platform.query(created, SELECT_START_TIME)
     await platform.engine.resize(endpoint_of(created), 1)
-    await change(platform, created, work_mem="9MB")
-    assert (await platform.query(created, GIVEN), await platform.query(created, STARTED)) == ("9MB 0", started)
-    await change(platform, created, work_mem="9MB", max_prepared_transactions="3")
-    assert await platform.query(created, GIVEN) == "9MB 3"
-    assert await platform.query(created, STARTED) != started
-    assert await size(platform, created) == 1
+    await change_settings(platform, created, work_mem="9MB")
+    assert (await platform.query(created, SELECT_SETTINGS), await platform.query(created, SELECT_START_TIME)) == (
+        "9MB 0",
+        started,
+    )
+    await change_settings(platform, created, work_mem="9MB", max_prepared_transactions="3")
+    assert await platform.query(created, SELECT_SETTINGS) == "9MB 3"
+    assert await platform.query(created, SELECT_START_TIME) != started
+    assert await read_size(platform, created) == 1

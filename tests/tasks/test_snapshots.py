@@ -36,11 +36,11 @@ HOURLY = ScheduleItem(frequency=Frequency.HOURLY, retention_seconds=3600)
 
 
 @dataclass
-class Watch:
-    """The time, and whether the disk has space."""
+class FakeEngine:
+    """An engine that only tells whether something new can be created; `now` is the time of the test."""
 
     now: datetime = FIVE
-    refusal: str | None = None
+    blocked_reason: str | None = None
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
@@ -48,26 +48,26 @@ class Watch:
             has_isolation=False,
             limits_summary="",
             storage_driver="plain",
-            creation_blocked_reason=self.refusal,
+            creation_blocked_reason=self.blocked_reason,
         )
 
 
 @dataclass
-class Scheduled:
+class ScheduledProject:
     """A project with a snapshot schedule on its root branch."""
 
     store: Store
-    watch: Watch
+    engine: FakeEngine
     project: Project
     branch: Branch
 
     def task(self, **settings: Any) -> TakeSnapshots:
         queue = OperationQueue(self.store, Events(), ALL_ACTIONS, 0.1)
-        return TakeSnapshots(Settings(**settings), self.store, cast(Engine, self.watch), queue)
+        return TakeSnapshots(Settings(**settings), self.store, cast(Engine, self.engine), queue)
 
     async def run_at(self, now: datetime, **settings: Any) -> list[Snapshot]:
         """Run the task and return all snapshots, the oldest first."""
-        self.watch.now = now
+        self.engine.now = now
         await self.task(**settings).run()
         return await self.snapshots()
 
@@ -77,17 +77,17 @@ class Scheduled:
 
     async def targets(self) -> list[RecoveryTarget | None]:
         async with self.store.read() as rows:
-            work = await rows.operations.list_open(self.project.id)
-        assert all(each.kind is OperationKind.CREATE_SNAPSHOT for each in work)
-        assert all(each.parameters["source_id"] == self.branch.id for each in work)
-        return [history.decode_target(each.parameters) for each in work]
+            operations = await rows.operations.list_open(self.project.id)
+        assert all(each.kind is OperationKind.CREATE_SNAPSHOT for each in operations)
+        assert all(each.parameters["source_id"] == self.branch.id for each in operations)
+        return [history.decode_target(each.parameters) for each in operations]
 
-    async def work_ends(self) -> None:
+    async def finish_operations(self) -> None:
         async with self.store.transaction() as rows:
             for each in await rows.operations.list_open(self.project.id):
-                await rows.operations.save(replace(each, ended_at=self.watch.now))
+                await rows.operations.save(replace(each, ended_at=self.engine.now))
 
-    async def schedules(self, *items: ScheduleItem, next_at: datetime) -> None:
+    async def set_schedule(self, *items: ScheduleItem, next_at: datetime) -> None:
         schedule = SnapshotSchedule(
             branch_id=self.branch.id, project_id=self.project.id, items=items, next_at=next_at, updated_at=next_at
         )
@@ -107,24 +107,24 @@ async def scheduled(
     tmp_path: Path,
     postgres_server: PostgresServer,
     monkeypatch: pytest.MonkeyPatch,
-) -> AsyncIterator[Scheduled]:
-    watch = Watch()
+) -> AsyncIterator[ScheduledProject]:
+    engine = FakeEngine()
     async with open_store(request.param, tmp_path, postgres_server) as store:
-        monkeypatch.setattr(clock, "now", lambda: watch.now)
+        monkeypatch.setattr(clock, "now", lambda: engine.now)
         project = make_project()
         branch, _ = await add_project(store, project, state=BranchState.READY)
-        yield Scheduled(store, watch, project, branch)
+        yield ScheduledProject(store, engine, project, branch)
 
 
-async def test_when_its_moment_has_come_one_is_taken_once(scheduled: Scheduled) -> None:
-    await scheduled.schedules(DAILY, next_at=FIVE)
+async def test_when_its_moment_has_come_one_is_taken_once(scheduled: ScheduledProject) -> None:
+    await scheduled.set_schedule(DAILY, next_at=FIVE)
     assert await scheduled.run_at(FIVE - MINUTE) == []
     (created,) = await scheduled.run_at(FIVE + MINUTE)
     assert (created.name, created.is_manual) == ("main daily 2026-11-17 05:00", False)
     assert (created.created_at, created.expires_at) == (FIVE + MINUTE, FIVE + MINUTE + DAY)
     assert await scheduled.targets() == [RecoveryTarget(volume_id=scheduled.branch.volume_id, point=HEAD)]
     assert await scheduled.next_at() == FIVE + DAY
-    await scheduled.work_ends()
+    await scheduled.finish_operations()
     assert len(await scheduled.run_at(FIVE + 2 * MINUTE)) == 1
     assert len(await scheduled.run_at(FIVE + DAY)) == 2
     async with scheduled.store.read() as rows:
@@ -132,25 +132,25 @@ async def test_when_its_moment_has_come_one_is_taken_once(scheduled: Scheduled) 
     assert [line.details["name"] for line in lines] == ["main daily 2026-11-18 05:00", "main daily 2026-11-17 05:00"]
 
 
-async def test_one_without_an_end_is_kept(scheduled: Scheduled) -> None:
-    await scheduled.schedules(ScheduleItem(frequency=Frequency.HOURLY), next_at=FIVE)
+async def test_one_without_an_end_is_kept(scheduled: ScheduledProject) -> None:
+    await scheduled.set_schedule(ScheduleItem(frequency=Frequency.HOURLY), next_at=FIVE)
     (created,) = await scheduled.run_at(FIVE)
     assert created.expires_at is None
 
 
-async def test_two_controls_take_it_once(scheduled: Scheduled) -> None:
-    await scheduled.schedules(DAILY, HOURLY, next_at=FIVE)
-    scheduled.watch.now = FIVE
+async def test_two_controls_take_it_once(scheduled: ScheduledProject) -> None:
+    await scheduled.set_schedule(DAILY, HOURLY, next_at=FIVE)
+    scheduled.engine.now = FIVE
     tasks = [scheduled.task() for _ in range(4)]
     await asyncio.gather(*(task.run() for task in tasks))
     names = {each.name for each in await scheduled.snapshots()}
     assert names == {"main daily 2026-11-17 05:00", "main hourly 2026-11-17 05:00"}
 
 
-async def test_after_downtime_the_newest_moment_of_each_is_made_up_for(scheduled: Scheduled) -> None:
+async def test_after_downtime_the_newest_moment_of_each_is_made_up_for(scheduled: ScheduledProject) -> None:
     """With the data of that time, as far as the history reaches."""
     weekly = ScheduleItem(frequency=Frequency.WEEKLY, hour=5, day=1)
-    await scheduled.schedules(HOURLY, DAILY, weekly, next_at=FIVE - 7 * DAY)
+    await scheduled.set_schedule(HOURLY, DAILY, weekly, next_at=FIVE - 7 * DAY)
     async with scheduled.store.transaction() as rows:
         await rows.lineages.set_history_start(scheduled.branch.volume_id, FIVE - HOUR, "0/100")
     created = await scheduled.run_at(FIVE + 30 * MINUTE)
@@ -164,52 +164,52 @@ async def test_after_downtime_the_newest_moment_of_each_is_made_up_for(scheduled
     assert await scheduled.next_at() == FIVE + HOUR
 
 
-async def test_without_history_what_is_there_now_is_taken(scheduled: Scheduled) -> None:
-    await scheduled.schedules(DAILY, next_at=FIVE)
+async def test_without_history_what_is_there_now_is_taken(scheduled: ScheduledProject) -> None:
+    await scheduled.set_schedule(DAILY, next_at=FIVE)
     async with scheduled.store.transaction() as rows:
         await rows.projects.save(replace(scheduled.project, history_retention_seconds=0))
     await scheduled.run_at(FIVE + HOUR)
     assert await scheduled.targets() == [RecoveryTarget(volume_id=scheduled.branch.volume_id, point=HEAD)]
 
 
-async def test_what_cannot_be_taken_now_is_taken_when_it_can(scheduled: Scheduled) -> None:
+async def test_what_cannot_be_taken_now_is_taken_when_it_can(scheduled: ScheduledProject) -> None:
     """The disk is full, or the branch has a running operation."""
-    await scheduled.schedules(DAILY, next_at=FIVE)
-    scheduled.watch.refusal = "The disk is full."
+    await scheduled.set_schedule(DAILY, next_at=FIVE)
+    scheduled.engine.blocked_reason = "The disk is full."
     assert await scheduled.run_at(FIVE) == []
-    scheduled.watch.refusal = None
+    scheduled.engine.blocked_reason = None
     busy = make_operation(
         scheduled.project.id, branch_id=scheduled.branch.id, kind=OperationKind.DELETE_BRANCH, parameters={}
     )
     async with scheduled.store.transaction() as rows:
         await rows.operations.add(busy)
     assert await scheduled.run_at(FIVE + MINUTE) == []
-    await scheduled.work_ends()
+    await scheduled.finish_operations()
     assert len(await scheduled.run_at(FIVE + 2 * MINUTE)) == 1
 
 
-async def test_a_full_plan_leaves_a_moment_out(scheduled: Scheduled) -> None:
+async def test_a_full_plan_leaves_a_moment_out(scheduled: ScheduledProject) -> None:
     plans = {name: plan.model_copy(update={"snapshots": 1}) for name, plan in DEFAULT_PLANS.items()}
-    await scheduled.schedules(DAILY, HOURLY, next_at=FIVE)
+    await scheduled.set_schedule(DAILY, HOURLY, next_at=FIVE)
     (created,) = await scheduled.run_at(FIVE, plans=plans)
     assert created.name == "main daily 2026-11-17 05:00"
     assert await scheduled.next_at() == FIVE + HOUR
 
 
-async def test_names_that_somebody_took_are_left_to_them(scheduled: Scheduled) -> None:
-    await scheduled.schedules(DAILY, next_at=FIVE)
+async def test_names_that_somebody_took_are_left_to_them(scheduled: ScheduledProject) -> None:
+    await scheduled.set_schedule(DAILY, next_at=FIVE)
     (created,) = await scheduled.run_at(FIVE)
-    await scheduled.schedules(DAILY, next_at=FIVE)
+    await scheduled.set_schedule(DAILY, next_at=FIVE)
     assert await scheduled.run_at(FIVE + MINUTE) == [created], "this run was done already"
     async with scheduled.store.transaction() as rows:
         await rows.snapshots.save(replace(created, is_manual=True))
-    await scheduled.schedules(DAILY, next_at=FIVE)
+    await scheduled.set_schedule(DAILY, next_at=FIVE)
     assert [each.name for each in await scheduled.run_at(FIVE + MINUTE)][-1] == "main daily 2026-11-17 05:00 (2)"
 
 
 @pytest.mark.parametrize("state", ["archived", "deleted", "project deleted"])
-async def test_nothing_is_taken_of_what_is_away(scheduled: Scheduled, state: str) -> None:
-    await scheduled.schedules(DAILY, next_at=FIVE)
+async def test_nothing_is_taken_of_what_is_away(scheduled: ScheduledProject, state: str) -> None:
+    await scheduled.set_schedule(DAILY, next_at=FIVE)
     async with scheduled.store.transaction() as rows:
         if state == "archived":
             await rows.branches.save(replace(scheduled.branch, state=BranchState.ARCHIVED))
@@ -220,20 +220,20 @@ async def test_nothing_is_taken_of_what_is_away(scheduled: Scheduled, state: str
     assert await scheduled.run_at(FIVE) == []
 
 
-async def test_those_whose_time_is_over_go(scheduled: Scheduled) -> None:
-    await scheduled.schedules(DAILY, next_at=FIVE)
+async def test_those_whose_time_is_over_go(scheduled: ScheduledProject) -> None:
+    await scheduled.set_schedule(DAILY, next_at=FIVE)
     (created,) = await scheduled.run_at(FIVE)
     task = ExpireSnapshots(scheduled.store, OperationQueue(scheduled.store, Events(), ALL_ACTIONS, 0.1))
-    scheduled.watch.now = FIVE + DAY - MINUTE
+    scheduled.engine.now = FIVE + DAY - MINUTE
     assert await task.run() == ""
-    scheduled.watch.now = FIVE + DAY
+    scheduled.engine.now = FIVE + DAY
     assert await task.run() == "", "it is still being created"
-    await scheduled.work_ends()
+    await scheduled.finish_operations()
     assert await task.run() == "deleting 1 expired snapshots"
     assert await scheduled.snapshots() == []
     async with scheduled.store.read() as rows:
-        (work,) = await rows.operations.list_open(scheduled.project.id)
+        (operations,) = await rows.operations.list_open(scheduled.project.id)
         (line,) = await rows.audit.page(AuditQuery(action="expire_snapshot"), 10, None)
-    assert (work.kind, work.parameters["snapshot_id"]) == (OperationKind.DELETE_SNAPSHOT, created.id)
-    assert (line.thing, line.project_id, line.org_id) == (created.id, scheduled.project.id, scheduled.project.org_id)
+    assert (operations.kind, operations.parameters["snapshot_id"]) == (OperationKind.DELETE_SNAPSHOT, created.id)
+    assert (line.resource, line.project_id, line.org_id) == (created.id, scheduled.project.id, scheduled.project.org_id)
     assert await task.run() == ""

@@ -1,3 +1,3 @@
 #!/usr/bin/env node
-// Here before anything is built, so that npm makes a link to it; the program itself is in dist/.
+// This file is not built, so that npm can link to it before the first build. The program itself is in dist/.
 import "../dist/main.js";

@@ -1,8 +1,8 @@
-/** Connection strings: the pooled one that the platform gives, the direct one beside it, and its parts. */
+/** Connection strings: validates the pooled one, derives the direct one and splits them into parameters. */
 
-const PARTS = /^(postgres(?:ql)?:\/\/[^/?#@]+@)([^/?#@]+)(\/[^?#]*(?:\?.*)?)$/;
+const CONNECTION_STRING = /^(postgres(?:ql)?:\/\/[^/?#@]+@)([^/?#@]+)(\/[^?#]*(?:\?.*)?)$/;
 
-export interface Target {
+export interface ConnectionParameters {
   readonly host: string;
   readonly port: number;
   readonly user: string;
@@ -12,17 +12,17 @@ export interface Target {
 }
 
 export function isConnectionString(text: string): boolean {
-  return PARTS.test(text) && URL.canParse(text);
+  return CONNECTION_STRING.test(text) && URL.canParse(text);
 }
 
-/** The same, without `-pooler` in the host. */
-export function directOf(pooled: string): string {
-  const [, before = "", host = "", after = ""] = PARTS.exec(pooled) ?? [];
-  return `${before}${host.replace("-pooler", "")}${after}`;
+/** Removes `-pooler` from the host. */
+export function directConnectionStringOf(pooled: string): string {
+  const [, prefix = "", host = "", suffix = ""] = CONNECTION_STRING.exec(pooled) ?? [];
+  return `${prefix}${host.replace("-pooler", "")}${suffix}`;
 }
 
-export function targetOf(connection: string): Target {
-  const url = new URL(connection);
+export function parseConnectionString(connectionString: string): ConnectionParameters {
+  const url = new URL(connectionString);
   return {
     host: url.hostname.replace(/^\[|\]$/g, ""),
     port: Number(url.port || 5432),

@@ -1,2 +1,2 @@
-/** The address that is asked when none is given; the build may replace this file's result. */
+/** The URL of the platform if none is specified; the build may replace the compiled file. */
 export const DEFAULT_HOST: string = "http://localhost:8432";

@@ -1,4 +1,4 @@
-/** An environment file on disk: looked at before anything is made, and replaced as a whole or not at all. */
+/** An environment file on disk: checked before a database is created, and replaced atomically or left unchanged. */
 
 import { randomBytes } from "node:crypto";
 import { lstat, open, readFile, realpath, rename, rm, stat, type FileHandle } from "node:fs/promises";
@@ -6,126 +6,129 @@ import { basename, dirname, join, resolve } from "node:path";
 
 import { isSystemError, Problem } from "./problem.js";
 
-const MOST_BYTES = 1_000_000;
-const MINE_ALONE = 0o600;
-const PERMISSIONS = 0o7777;
-const MAY_WRITE = 0o222;
+const MAX_BYTES = 1_000_000;
+const NEW_FILE_MODE = 0o600; // the file contains a password
+const PERMISSION_BITS = 0o7777;
+const WRITE_BITS = 0o222;
 
 export interface EnvFile {
-  /** As it was named. */
+  /** The path as the user typed it. */
   readonly path: string;
-  /** Where it is: a link is followed to read, never to write. */
+  /** The resolved path. Symbolic links are followed to read, never to write. */
   readonly target: string;
-  /** Its bytes as latin1; empty when there is none yet. */
+  /** The content, decoded as latin1; empty if the file does not exist. */
   readonly text: string;
 }
 
-export async function findEnvFile(path: string): Promise<EnvFile> {
-  const target = await targetOf(path);
-  const found = await stat(target).catch(absent);
-  if (!found) {
+export async function readEnvFile(path: string): Promise<EnvFile> {
+  const target = await resolveTarget(path);
+  const status = await stat(target).catch(undefinedIfMissing);
+  if (!status) {
     return { path, target, text: "" };
   }
-  if (!found.isFile()) {
-    throw new Problem(`${path} is ${found.isDirectory() ? "a folder" : "not a plain file"}: name a file with --env.`);
+  if (!status.isFile()) {
+    const kind = status.isDirectory() ? "a folder" : "not a regular file";
+    throw new Problem(`${path} is ${kind}; choose a file with --env.`);
   }
-  if (found.size > MOST_BYTES) {
-    throw new Problem(`${path} is too long for an environment file: name another one with --env.`);
+  if (status.size > MAX_BYTES) {
+    throw new Problem(`${path} is too large for an environment file; choose another file with --env.`);
   }
   const text = await readFile(target, "latin1").catch((error: unknown) => {
-    throw refused(path, "cannot be read", error);
+    throw fileProblem(path, "cannot be read", error);
   });
   if (text.includes("\0")) {
-    throw new Problem(`${path} is not text in UTF-8: name another file with --env.`);
+    throw new Problem(`${path} is not UTF-8 text; choose another file with --env.`);
   }
   return { path, target, text };
 }
 
-/** The same, when it may be written to; whether its folder may, the lock shows that is placed there. */
-export async function findWritableEnvFile(path: string): Promise<EnvFile> {
-  const file = await findEnvFile(path);
-  if ((await lstat(path).catch(absent))?.isSymbolicLink()) {
-    throw new Problem(`${path} is a link, and no password is written through one: name the file itself, --env ${file.target}.`);
+/** Reads the file and checks that it can be replaced. The lock file shows whether its folder is writable. */
+export async function readWritableEnvFile(path: string): Promise<EnvFile> {
+  const file = await readEnvFile(path);
+  if ((await lstat(path).catch(undefinedIfMissing))?.isSymbolicLink()) {
+    throw new Problem(
+      `${path} is a symbolic link, and no password is written through one; ` +
+        `name the file itself with --env ${file.target}.`,
+    );
   }
   const folder = dirname(file.target);
-  if (!(await stat(folder).catch(absent))?.isDirectory()) {
-    throw new Problem(`There is no folder ${folder} for ${path}: make it, or name another file with --env.`);
+  if (!(await stat(folder).catch(undefinedIfMissing))?.isDirectory()) {
+    throw new Problem(`The folder ${folder} of ${path} does not exist; create it, or choose a file with --env.`);
   }
-  const found = await stat(file.target).catch(absent);
-  if (found && !(found.mode & MAY_WRITE)) {
-    throw new Problem(`${path} is read-only: allow writing to it, or name another file with --env.`);
+  const status = await stat(file.target).catch(undefinedIfMissing);
+  if (status && !(status.mode & WRITE_BITS)) {
+    throw new Problem(`${path} is read-only; make it writable, or choose another file with --env.`);
   }
-  if (found) {
-    const opened = await open(file.target, "r+").catch((error: unknown) => {
-      throw refused(path, "cannot be written to", error);
+  if (status) {
+    const handle = await open(file.target, "r+").catch((error: unknown) => {
+      throw fileProblem(path, "cannot be written", error);
     });
-    await opened.close();
+    await handle.close();
   }
   return file;
 }
 
-async function targetOf(path: string): Promise<string> {
-  const named = await lstat(path).catch(absent);
-  if (!named) {
+async function resolveTarget(path: string): Promise<string> {
+  if (!(await lstat(path).catch(undefinedIfMissing))) {
     return resolve(path);
   }
-  const target = await realpath(path).catch(absent);
+  const target = await realpath(path).catch(undefinedIfMissing);
   if (target === undefined) {
-    throw new Problem(`${path} is a link to a file that is not there: make that file, or remove the link.`);
+    throw new Problem(`${path} is a symbolic link to a missing file; remove the link, or create the file.`);
   }
   return target;
 }
 
-/** At once for whoever reads it, with the permissions it had; one that is new is for its owner alone. */
+/** Replaces the file atomically. An existing file keeps its mode and, if possible, its owner. */
 export async function replaceEnvFile({ path, target }: EnvFile, text: string): Promise<void> {
-  const before = await stat(target).catch(absent);
-  const draft = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString("hex")}.tmp`);
+  const previous = await stat(target).catch(undefinedIfMissing);
+  const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString("hex")}.tmp`);
   try {
-    const file = await open(draft, "wx", MINE_ALONE);
+    const handle = await open(temporary, "wx", NEW_FILE_MODE);
     try {
-      await file.writeFile(text, "latin1");
-      if (before) {
-        await given(file, before.uid, before.gid);
-        await file.chmod(before.mode & PERMISSIONS);
+      await handle.writeFile(text, "latin1");
+      if (previous) {
+        await restoreOwner(handle, previous.uid, previous.gid);
+        await handle.chmod(previous.mode & PERMISSION_BITS);
       }
-      await file.sync();
+      await handle.sync();
     } finally {
-      await file.close();
+      await handle.close();
     }
-    await rename(draft, target);
+    await rename(temporary, target);
   } catch (error) {
-    await rm(draft, { force: true });
-    throw refused(path, "could not be written", error);
+    await rm(temporary, { force: true });
+    throw fileProblem(path, "cannot be written", error);
   }
-  await madeLasting(dirname(target));
+  await syncFolder(dirname(target));
 }
 
-/** To its old owner, where we may give things away. */
-async function given(file: FileHandle, uid: number, gid: number): Promise<void> {
-  const now = await file.stat();
-  if (now.uid !== uid || now.gid !== gid) {
-    await file.chown(uid, gid).catch(() => undefined);
+/** Only root may change the owner, so a failure is ignored. */
+async function restoreOwner(handle: FileHandle, uid: number, gid: number): Promise<void> {
+  const status = await handle.stat();
+  if (status.uid !== uid || status.gid !== gid) {
+    await handle.chown(uid, gid).catch(() => undefined);
   }
 }
 
-/** The new name, which is in the folder; not every system lets a folder be opened. */
-async function madeLasting(folder: string): Promise<void> {
-  const opened = await open(folder, "r").catch(() => undefined);
-  await opened?.sync().catch(() => undefined);
-  await opened?.close();
+/** Makes the rename durable. Some systems cannot open a folder, so a failure is ignored. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, "r").catch(() => undefined);
+  await handle?.sync().catch(() => undefined);
+  await handle?.close();
 }
 
-function absent(error: unknown): undefined {
+function undefinedIfMissing(error: unknown): undefined {
   if (isSystemError(error) && error.code === "ENOENT") {
     return undefined;
   }
-  throw isSystemError(error) ? refused(error.path ?? "The file", "cannot be looked at", error) : error;
+  throw isSystemError(error) ? fileProblem(error.path ?? "The file", "cannot be accessed", error) : error;
 }
 
-export function refused(path: string, what: string, error: unknown): Problem {
+export function fileProblem(path: string, failure: string, error: unknown): Problem {
   if (error instanceof Problem) {
     return error;
   }
   const reason = isSystemError(error) ? error.code : String(error);
-  return new Problem(`${path} ${what} (${reason}): mend that, or name another file with --env.`);
+  return new Problem(`${path} ${failure} (${reason}); fix this, or choose another file with --env.`);
 }

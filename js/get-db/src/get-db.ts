@@ -1,50 +1,50 @@
 /**
- * Get a database and write it to an environment file.
+ * Creates a database and writes its connection strings to an environment file.
  *
- * All that can be refused is refused before the database is made: names, the seed, the file, keys that are there
- * already. Then it is made, written, and seeded; each of these leaves the earlier ones in place when it fails.
+ * The names, the seed and the file are checked before the database is created. Then the database is created, written
+ * to the file and seeded. A failure of one of these steps does not undo the earlier ones.
  */
 
-import { directOf } from "./connection.js";
-import { findEnvFile, findWritableEnvFile, replaceEnvFile, type EnvFile } from "./env-file.js";
-import { settingsIn, withDatabase } from "./env-text.js";
-import { chosenHost } from "./host.js";
-import { alone } from "./lock.js";
-import { allOf, namesFor, type Names } from "./names.js";
-import { listed, Problem } from "./problem.js";
+import { directConnectionStringOf } from "./connection.js";
+import { readEnvFile, readWritableEnvFile, replaceEnvFile, type EnvFile } from "./env-file.js";
+import { insertDatabase, parseSettings } from "./env-text.js";
+import { resolveHost } from "./host.js";
+import { withLock } from "./lock.js";
+import { allNames, makeNames, type Names } from "./names.js";
+import { joinWords, Problem } from "./problem.js";
 import { readSeed, runSeed, type Seed } from "./seed.js";
 import { createDatabase, type Database } from "./service.js";
 
 export const DEFAULTS = { env: "./.env", key: "DATABASE_URL", prefix: "PUBLIC_", ref: "get-db" } as const;
 
-export interface Wish {
+export interface GetDbOptions {
   /** Environment file. */
   readonly env?: string | undefined;
-  /** Variable name for the connection string. */
+  /** Variable for the connection string. */
   readonly key?: string | undefined;
-  /** Prefix of generated public variables. */
+  /** Prefix of public variables. */
   readonly prefix?: string | undefined;
-  /** SQL file used to seed the database. */
+  /** SQL file to seed the database with. */
   readonly seed?: string | undefined;
   readonly logicalReplication?: boolean | undefined;
   /** Referrer identifier. */
   readonly ref?: string | undefined;
-  /** Address of the platform. */
+  /** URL of the platform. */
   readonly host?: string | undefined;
-  /** Replace keys that are in the file already. */
+  /** Replace variables that the file already has. */
   readonly overwrite?: boolean | undefined;
-  /** How long the platform may take to answer, in milliseconds. */
-  readonly patience?: number | undefined;
+  /** How long the platform may take to respond, in milliseconds. */
+  readonly timeout?: number | undefined;
 }
 
-export interface Got extends Database {
+export interface GetDbResult extends Database {
   readonly directConnectionString: string;
   readonly envFile: string;
   readonly names: Names;
   readonly isSeeded: boolean;
 }
 
-/** The file has keys that would be overwritten. */
+/** The file already has variables that would be overwritten. */
 export class KeysExist extends Problem {
   override readonly name = "KeysExist";
   constructor(
@@ -52,86 +52,86 @@ export class KeysExist extends Problem {
     readonly keys: readonly string[],
   ) {
     super(
-      `${envFile} has ${listed(keys)} already, and nothing is overwritten without asking: ` +
-        "remove that there, or choose another --key, --prefix or --env.",
+      `${envFile} already has ${joinWords(keys)}, and existing variables are not overwritten without confirmation; ` +
+        "remove them, or choose another --key, --prefix or --env.",
     );
   }
 }
 
-/** The database was made and written; its seed did not run. */
+/** The database was created and written to the file, but its seed failed. */
 export class SeedFailed extends Problem {
   override readonly name = "SeedFailed";
   constructor(
-    readonly got: Got,
+    readonly result: GetDbResult,
     seed: Seed,
     cause: Problem,
   ) {
     super(
-      `${cause.message}\nThe database exists and ${got.envFile} has it. Mend the seed and run it with\n` +
-        `  psql "$${got.names.direct}" -1 -f ${seed.path}`,
+      `${cause.message}\nThe database exists and ${result.envFile} is written; correct the seed and run it with\n` +
+        `  psql "$${result.names.direct}" -1 -f ${seed.path}`,
     );
   }
 }
 
-export async function getDb(wish: Wish = {}): Promise<Got> {
-  const { env = DEFAULTS.env, key = DEFAULTS.key, prefix = DEFAULTS.prefix, ref = DEFAULTS.ref } = wish;
-  const names = namesFor(key, prefix);
-  const host = chosenHost(wish.host);
-  const seed = wish.seed === undefined ? undefined : await readSeed(wish.seed);
-  const { target } = await checkedEnvFile(env, names, wish.overwrite);
-  const got = await alone(target, async () => {
-    await checkedEnvFile(env, names, wish.overwrite);
-    const { logicalReplication = false, patience } = wish;
-    const database = await createDatabase({ host, ref, logicalReplication, ...(patience ? { patience } : {}) });
-    return written(env, names, database, wish.overwrite);
+export async function getDb(options: GetDbOptions = {}): Promise<GetDbResult> {
+  const { env = DEFAULTS.env, key = DEFAULTS.key, prefix = DEFAULTS.prefix, ref = DEFAULTS.ref } = options;
+  const names = makeNames(key, prefix);
+  const host = resolveHost(options.host);
+  const seed = options.seed === undefined ? undefined : await readSeed(options.seed);
+  const { target } = await checkEnvFile(env, names, options.overwrite);
+  const result = await withLock(target, async () => {
+    await checkEnvFile(env, names, options.overwrite);
+    const { logicalReplication = false, timeout } = options;
+    const database = await createDatabase({ host, ref, logicalReplication, ...(timeout ? { timeout } : {}) });
+    return writeDatabase(env, names, database, options.overwrite);
   });
   if (!seed) {
-    return got;
+    return result;
   }
   try {
-    await runSeed(seed, got.directConnectionString);
+    await runSeed(seed, result.directConnectionString);
   } catch (error) {
-    throw error instanceof Problem ? new SeedFailed(got, seed, error) : error;
+    throw error instanceof Problem ? new SeedFailed(result, seed, error) : error;
   }
-  return { ...got, isSeeded: true };
+  return { ...result, isSeeded: true };
 }
 
-/** Whether a file sets it, be it to nothing. */
+/** Whether the file sets the variable, even to an empty value. */
 export async function hasKey(env: string, key: string): Promise<boolean> {
-  return settingsIn((await findEnvFile(env)).text).some((setting) => setting.name === key);
+  return parseSettings((await readEnvFile(env)).text).some((setting) => setting.name === key);
 }
 
-/** The keys that are in the file already. */
+/** Those of our variables that the file already has. */
 export async function existingKeys(env: string, names: Names): Promise<string[]> {
-  return keysIn((await findWritableEnvFile(env)).text, names);
+  return filterExisting((await readWritableEnvFile(env)).text, names);
 }
 
-async function checkedEnvFile(env: string, names: Names, overwrite = false): Promise<EnvFile> {
-  const file = await findWritableEnvFile(env);
-  const existing = keysIn(file.text, names);
+async function checkEnvFile(env: string, names: Names, overwrite = false): Promise<EnvFile> {
+  const file = await readWritableEnvFile(env);
+  const existing = filterExisting(file.text, names);
   if (existing.length > 0 && !overwrite) {
     throw new KeysExist(env, existing);
   }
   return file;
 }
 
-function keysIn(text: string, names: Names): string[] {
-  const there = new Set(settingsIn(text).map((setting) => setting.name));
-  return allOf(names).filter((name) => there.has(name));
+function filterExisting(text: string, names: Names): string[] {
+  const variables = new Set(parseSettings(text).map((setting) => setting.name));
+  return allNames(names).filter((name) => variables.has(name));
 }
 
-/** The file as it is now: an editor may have saved it while the database was made. */
-async function written(env: string, names: Names, database: Database, overwrite = false): Promise<Got> {
+/** Reads the file again, because it may have changed while the database was created. */
+async function writeDatabase(env: string, names: Names, database: Database, overwrite = false): Promise<GetDbResult> {
   const { connectionString, claimUrl, expiresAt } = database;
-  const directConnectionString = directOf(connectionString);
+  const directConnectionString = directConnectionStringOf(connectionString);
   try {
-    const file = await checkedEnvFile(env, names, overwrite);
+    const file = await checkEnvFile(env, names, overwrite);
     const values = { pooled: connectionString, direct: directConnectionString, claimUrl, expiresAt };
-    await replaceEnvFile(file, withDatabase(file.text, names, values));
+    await replaceEnvFile(file, insertDatabase(file.text, names, values));
   } catch (error) {
     const reason = error instanceof Problem ? error.message : String(error);
     throw new Problem(
-      `${reason}\nThe database that was made meanwhile can be claimed at ${claimUrl}, else it expires by itself.`,
+      `${reason}\nThe database was created nevertheless; it can be claimed at ${claimUrl} until it expires.`,
     );
   }
   return { ...database, directConnectionString, envFile: env, names, isSeeded: false };

@@ -1,7 +1,7 @@
-/** What other programs may use. */
+/** The public API of the package. */
 
-export { claimUrlIn } from "./claim.js";
-export { getDb, hasKey, KeysExist, SeedFailed, type Got, type Wish } from "./get-db.js";
-export { chosenHost } from "./host.js";
+export { readClaimUrl } from "./claim.js";
+export { getDb, hasKey, KeysExist, SeedFailed, type GetDbOptions, type GetDbResult } from "./get-db.js";
+export { resolveHost } from "./host.js";
 export { Problem } from "./problem.js";
-export { createDatabase, type Database, type Order } from "./service.js";
+export { createDatabase, type CreateDatabaseOptions, type Database } from "./service.js";

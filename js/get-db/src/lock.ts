@@ -1,8 +1,9 @@
 /**
- * One at a time at an environment file, among all processes that ask here.
+ * Locks an environment file, so that only one process at a time creates a database for it.
  *
- * A lock is a file beside it, which names its holder. It goes with the work or with the process; what a killed process
- * left is taken over by the next one, when that process is gone or, on another machine, after a while.
+ * The lock is a file next to the environment file that contains the host name and the process id of its owner. It is
+ * removed when the work or the process ends. The lock of a killed process is stale: another process removes it as soon
+ * as the owner is gone or, if the owner runs on another machine, after 10 minutes.
  */
 
 import { randomBytes } from "node:crypto";
@@ -10,20 +11,20 @@ import { readFileSync, rmSync } from "node:fs";
 import { link, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 
-import { refused } from "./env-file.js";
+import { fileProblem } from "./env-file.js";
 import { isSystemError, Problem } from "./problem.js";
 
-const PAUSE = 100;
-const PATIENCE = 180_000;
-const FORGOTTEN = 600_000;
+const RETRY_INTERVAL = 100;
+const LOCK_TIMEOUT = 180_000;
+const STALE_AFTER = 600_000;
 
-export async function alone<T>(path: string, work: () => Promise<T>, patience = PATIENCE): Promise<T> {
+export async function withLock<T>(path: string, work: () => Promise<T>, timeout = LOCK_TIMEOUT): Promise<T> {
   const lock = `${path}.get-db-lock`;
-  const mine = `${hostname()} ${process.pid} ${randomBytes(6).toString("hex")}\n`;
-  const release = () => removeOwn(lock, mine);
-  await taken(lock, mine, patience);
+  const owner = `${hostname()} ${process.pid} ${randomBytes(6).toString("hex")}\n`;
+  const release = () => releaseLock(lock, owner);
+  await acquireLock(lock, owner, timeout);
   process.on("exit", release);
   try {
     return await work();
@@ -33,57 +34,57 @@ export async function alone<T>(path: string, work: () => Promise<T>, patience = 
   }
 }
 
-async function taken(lock: string, mine: string, patience: number): Promise<void> {
-  const deadline = Date.now() + patience;
-  while (!(await isPlaced(lock, mine))) {
-    await removeForgotten(lock);
+async function acquireLock(lock: string, owner: string, timeout: number): Promise<void> {
+  const deadline = Date.now() + timeout;
+  while (!(await tryLock(lock, owner))) {
+    await removeStaleLock(lock);
     if (Date.now() > deadline) {
-      throw new Problem(`Another process is still at work on this environment file: wait for it, or delete ${lock}.`);
+      throw new Problem(`Another process still uses this environment file; wait for it, or delete ${lock}.`);
     }
-    await pause(PAUSE);
+    await sleep(RETRY_INTERVAL);
   }
 }
 
-async function isPlaced(lock: string, mine: string): Promise<boolean> {
+async function tryLock(lock: string, owner: string): Promise<boolean> {
   try {
-    await writeFile(lock, mine, { flag: "wx", mode: 0o600 });
+    await writeFile(lock, owner, { flag: "wx", mode: 0o600 });
     return true;
   } catch (error) {
     if (isSystemError(error) && error.code === "EEXIST") {
       return false;
     }
-    throw refused(`The folder ${dirname(lock)}`, "cannot be written to", error);
+    throw fileProblem(`The folder ${dirname(lock)}`, "cannot be written", error);
   }
 }
 
-/** Another may take it over at the same moment: it is moved away first, and put back if it is not the forgotten one. */
-async function removeForgotten(lock: string): Promise<void> {
-  const seen = await readFile(lock, "utf8").catch(() => undefined);
-  if (seen === undefined || !(await isForgotten(lock, seen))) {
+/** Renames the lock before it removes it, and restores it if another process has replaced the stale lock meanwhile. */
+async function removeStaleLock(lock: string): Promise<void> {
+  const owner = await readFile(lock, "utf8").catch(() => undefined);
+  if (owner === undefined || !(await isStale(lock, owner))) {
     return;
   }
-  const aside = `${lock}.${randomBytes(6).toString("hex")}`;
+  const renamed = `${lock}.${randomBytes(6).toString("hex")}`;
   try {
-    await rename(lock, aside);
+    await rename(lock, renamed);
   } catch {
     return;
   }
-  if ((await readFile(aside, "utf8")) !== seen) {
-    await link(aside, lock).catch(() => undefined);
+  if ((await readFile(renamed, "utf8")) !== owner) {
+    await link(renamed, lock).catch(() => undefined);
   }
-  await rm(aside, { force: true });
+  await rm(renamed, { force: true });
 }
 
-async function isForgotten(lock: string, holder: string): Promise<boolean> {
-  const [host, pid] = holder.trim().split(" ");
+async function isStale(lock: string, owner: string): Promise<boolean> {
+  const [host, pid] = owner.trim().split(" ");
   if (host === hostname() && pid) {
-    return !isAlive(Number(pid));
+    return !isRunning(Number(pid));
   }
-  const placed = await stat(lock).catch(() => undefined);
-  return placed !== undefined && Date.now() - placed.mtimeMs > FORGOTTEN;
+  const status = await stat(lock).catch(() => undefined);
+  return status !== undefined && Date.now() - status.mtimeMs > STALE_AFTER;
 }
 
-function isAlive(pid: number): boolean {
+function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
@@ -92,9 +93,9 @@ function isAlive(pid: number): boolean {
   }
 }
 
-function removeOwn(lock: string, mine: string): void {
+function releaseLock(lock: string, owner: string): void {
   try {
-    if (readFileSync(lock, "utf8") === mine) {
+    if (readFileSync(lock, "utf8") === owner) {
       rmSync(lock, { force: true });
     }
   } catch {

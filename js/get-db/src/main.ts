@@ -2,79 +2,81 @@
 
 import { readFileSync } from "node:fs";
 
-import { claimUrlIn, openInBrowser } from "./claim.js";
-import { DEFAULTS, existingKeys, getDb, type Got } from "./get-db.js";
-import { namesFor } from "./names.js";
-import { givenBy, help, type Given } from "./options.js";
-import { Cancelled, Problem } from "./problem.js";
+import { openInBrowser, readClaimUrl } from "./claim.js";
+import { DEFAULTS, existingKeys, getDb, type GetDbResult } from "./get-db.js";
+import { makeNames } from "./names.js";
+import { helpText, parseArguments, type Arguments } from "./options.js";
+import { Canceled, Problem } from "./problem.js";
 
-const INTERRUPTED = 130;
+const EXIT_SIGINT = 130;
+const EXIT_SIGTERM = 143;
 
 async function run(argv: readonly string[]): Promise<void> {
-  const given = givenBy(argv);
-  if (given.help) {
-    process.stdout.write(help());
-  } else if (given.version) {
-    process.stdout.write(`${version()}\n`);
-  } else if (given.command === "claim") {
-    await claim(given);
+  const args = parseArguments(argv);
+  if (args.help) {
+    process.stdout.write(helpText());
+  } else if (args.version) {
+    process.stdout.write(`${packageVersion()}\n`);
+  } else if (args.command === "claim") {
+    await claim(args);
   } else {
-    process.stdout.write(report(await got(given)));
+    process.stdout.write(formatResult(await create(args)));
   }
 }
 
-async function got(given: Given): Promise<Got> {
-  if (given.yes || !process.stdin.isTTY || !process.stdout.isTTY) {
-    return getDb(given);
+async function create(args: Arguments): Promise<GetDbResult> {
+  if (args.yes || !process.stdin.isTTY || !process.stdout.isTTY) {
+    return getDb(args);
   }
-  const { answersTo, mayOverwrite } = await import("./prompts.js"); // only who asks has to wait for it
-  const answers = await answersTo(given);
-  const existing = await existingKeys(answers.env, namesFor(answers.key, answers.prefix));
-  if (existing.length > 0 && !(await mayOverwrite(answers.env, existing))) {
-    throw new Problem(`${answers.env} stays as it is, and nothing was made.`);
+  const { askForMissing, confirmOverwrite } = await import("./prompts.js"); // slow to load and not always needed
+  const answers = await askForMissing(args);
+  const existing = await existingKeys(answers.env, makeNames(answers.key, answers.prefix));
+  if (existing.length > 0 && !(await confirmOverwrite(answers.env, existing))) {
+    throw new Problem(`${answers.env} was not changed, and nothing was created.`);
   }
-  return getDb({ ...given, ...answers, overwrite: existing.length > 0 });
+  return getDb({ ...args, ...answers, overwrite: existing.length > 0 });
 }
 
-async function claim({ env = DEFAULTS.env, prefix }: Given): Promise<void> {
-  const url = await claimUrlIn(env, prefix);
-  process.stdout.write(`Opening ${url}\nIf no browser opens, go to that address yourself.\n`);
+async function claim({ env = DEFAULTS.env, prefix }: Arguments): Promise<void> {
+  const url = await readClaimUrl(env, prefix);
+  process.stdout.write(`Opening ${url}\nIf no browser opens, open this URL yourself.\n`);
   await openInBrowser(url);
 }
 
-function report({ envFile, names, claimUrl, expiresAt, isSeeded }: Got): string {
-  const where = envFile === DEFAULTS.env ? "" : ` --env ${envFile}`;
+function formatResult({ envFile, names, claimUrl, expiresAt, isSeeded }: GetDbResult): string {
+  const envOption = envFile === DEFAULTS.env ? "" : ` --env ${envFile}`;
   const lines = [
-    `Made a Postgres database and wrote it to ${envFile}${isSeeded ? "; the seed has run" : ""}.`,
+    `Created a Postgres database and wrote it to ${envFile}${isSeeded ? "; the seed has run" : ""}.`,
     `  ${names.pooled}: the pooled connection string`,
-    `  ${names.direct}: the direct one`,
+    `  ${names.direct}: the direct connection string`,
     `  ${names.claim}: ${claimUrl}`,
-    `It expires on ${expiresAt.toUTCString()} unless you claim it there, or with: npx get-db claim${where}`,
+    `It expires at ${expiresAt.toUTCString()} unless you claim it at this URL, or with: npx get-db claim${envOption}`,
   ];
   return `${lines.join("\n")}\n`;
 }
 
-function version(): string {
-  const described: unknown = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
-  return (described as { version: string }).version;
+function packageVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+  return (manifest as { version: string }).version;
 }
 
-function ending(error: unknown): number {
-  if (error instanceof Cancelled) {
-    process.stderr.write("get-db: nothing was made.\n");
-    return INTERRUPTED;
+/** Prints the error and returns the exit code. */
+function reportError(error: unknown): number {
+  if (error instanceof Canceled) {
+    process.stderr.write("get-db: canceled; nothing was created.\n");
+    return EXIT_SIGINT;
   }
-  const sentence = error instanceof Problem ? error.message : `something unexpected happened: ${String(error)}`;
-  process.stderr.write(`get-db: ${sentence}\n`);
+  const message = error instanceof Problem ? error.message : `unexpected error: ${String(error)}`;
+  process.stderr.write(`get-db: ${message}\n`);
   return error instanceof Problem ? error.exitCode : 1;
 }
 
-// Leaving by `exit` lets go of locks.
-process.once("SIGINT", () => process.exit(INTERRUPTED));
-process.once("SIGTERM", () => process.exit(143));
+// `exit` runs the handlers that release locks; the default action of a signal does not.
+process.once("SIGINT", () => process.exit(EXIT_SIGINT));
+process.once("SIGTERM", () => process.exit(EXIT_SIGTERM));
 
 try {
   await run(process.argv.slice(2));
 } catch (error) {
-  process.exitCode = ending(error);
+  process.exitCode = reportError(error);
 }

@@ -1,4 +1,4 @@
-/** The variables of an environment file that a database is written to. */
+/** The names of the variables that get-db writes to an environment file. */
 
 import { Problem } from "./problem.js";
 
@@ -11,21 +11,25 @@ export interface Names {
   readonly claim: string;
 }
 
-export function namesFor(key: string, prefix: string): Names {
+export function makeNames(key: string, prefix: string): Names {
   if (!isName(key)) {
-    throw new Problem(`"${key}" cannot name a variable: use letters, digits and _, and no digit first (--key).`);
+    throw new Problem(
+      `"${key}" is not a variable name (--key): use letters, digits and _, and do not start with a digit.`,
+    );
   }
   if (!isPrefix(prefix)) {
-    throw new Problem(`"${prefix}" cannot begin a variable: use letters, digits and _, and no digit first (--prefix).`);
+    throw new Problem(
+      `"${prefix}" cannot start a variable name (--prefix): use letters, digits and _, and do not start with a digit.`,
+    );
   }
   const names = { pooled: key, direct: `${key}_DIRECT`, claim: `${prefix}${CLAIM_SUFFIX}` };
   if (names.claim === names.pooled || names.claim === names.direct) {
-    throw new Problem(`${names.claim} would be written twice: choose another --key or --prefix.`);
+    throw new Problem(`${names.claim} would be set twice; choose another --key or --prefix.`);
   }
   return names;
 }
 
-export function allOf(names: Names): string[] {
+export function allNames(names: Names): string[] {
   return [names.pooled, names.direct, names.claim];
 }
 

@@ -1,4 +1,4 @@
-/** The command line: one table says what there is, and is also the help. */
+/** The command line: one table defines the options and produces the help text. */
 
 import { parseArgs } from "node:util";
 
@@ -10,35 +10,44 @@ interface Option {
   readonly type: "boolean" | "string";
   readonly short?: string;
   readonly value?: string;
-  readonly meaning: string;
+  readonly description: string;
 }
 
 export const OPTIONS = {
-  yes: { type: "boolean", short: "y", meaning: "Skip prompts and use defaults" },
-  env: { type: "string", short: "e", value: "path", meaning: `Environment file (default: ${DEFAULTS.env})` },
+  yes: { type: "boolean", short: "y", description: "Skip prompts and use defaults" },
+  env: { type: "string", short: "e", value: "path", description: `Environment file (default: ${DEFAULTS.env})` },
   key: {
     type: "string",
     short: "k",
     value: "name",
-    meaning: `Variable for the connection string (default: ${DEFAULTS.key})`,
+    description: `Variable for the connection string (default: ${DEFAULTS.key})`,
   },
   prefix: {
     type: "string",
     short: "p",
     value: "text",
-    meaning: `Prefix of public variables (default: ${DEFAULTS.prefix})`,
+    description: `Prefix of public variables (default: ${DEFAULTS.prefix})`,
   },
-  seed: { type: "string", short: "s", value: "path", meaning: "SQL file to seed the database with" },
-  "logical-replication": { type: "boolean", short: "L", meaning: "Enable logical replication (default: false)" },
-  ref: { type: "string", short: "r", value: "name", meaning: `Referrer identifier (default: ${DEFAULTS.ref})` },
-  host: { type: "string", value: "url", meaning: `The platform (default: $INSTANT_BASE_URL, else ${DEFAULT_HOST})` },
-  help: { type: "boolean", short: "h", meaning: "Show this help" },
-  version: { type: "boolean", meaning: "Show the version" },
+  seed: { type: "string", short: "s", value: "path", description: "SQL file to seed the database with" },
+  "logical-replication": { type: "boolean", short: "L", description: "Enable logical replication (default: false)" },
+  ref: {
+    type: "string",
+    short: "r",
+    value: "name",
+    description: `Referrer identifier (default: ${DEFAULTS.ref})`,
+  },
+  host: {
+    type: "string",
+    value: "url",
+    description: `Platform URL (default: $INSTANT_BASE_URL, else ${DEFAULT_HOST})`,
+  },
+  help: { type: "boolean", short: "h", description: "Show this help" },
+  version: { type: "boolean", description: "Show the version" },
 } as const satisfies Record<string, Option>;
 
-const OF_CLAIM: ReadonlySet<string> = new Set(["yes", "env", "prefix", "help", "version"]);
+const CLAIM_OPTIONS: ReadonlySet<string> = new Set(["yes", "env", "prefix", "help", "version"]);
 
-export interface Given {
+export interface Arguments {
   readonly command: "get" | "claim";
   readonly yes: boolean;
   readonly env?: string | undefined;
@@ -52,18 +61,18 @@ export interface Given {
   readonly version: boolean;
 }
 
-export function givenBy(argv: readonly string[]): Given {
-  const { values, positionals } = parsed(argv);
+export function parseArguments(argv: readonly string[]): Arguments {
+  const { values, positionals } = parseArgv(argv);
   const [command, ...others] = positionals;
   if ((command !== undefined && command !== "claim") || others.length > 0) {
-    throw usage(`There is no command "${positionals.join(" ")}".`);
+    throw usageProblem(`Unknown command "${positionals.join(" ")}".`);
   }
   for (const [name, value] of Object.entries(values)) {
     if (value === "" && name !== "prefix") {
-      throw usage(`--${name} needs a value that is not empty.`);
+      throw usageProblem(`The value of --${name} must not be empty.`);
     }
-    if (command === "claim" && !OF_CLAIM.has(name)) {
-      throw usage(`claim does not know --${name}.`);
+    if (command === "claim" && !CLAIM_OPTIONS.has(name)) {
+      throw usageProblem(`claim does not accept --${name}.`);
     }
   }
   const {
@@ -76,11 +85,11 @@ export function givenBy(argv: readonly string[]): Given {
   return { command: command ? "claim" : "get", yes, help, version, logicalReplication, ...rest };
 }
 
-function parsed(argv: readonly string[]) {
+function parseArgv(argv: readonly string[]) {
   try {
     return parseArgs({ args: [...argv], options: OPTIONS, allowPositionals: true });
   } catch (error) {
-    throw usage(error instanceof Error ? firstSentence(error.message) : String(error));
+    throw usageProblem(error instanceof Error ? firstSentence(error.message) : String(error));
   }
 }
 
@@ -88,20 +97,20 @@ function firstSentence(text: string): string {
   return `${text.split(/\. |\n/)[0]?.replace(/\.$/, "")}.`;
 }
 
-function usage(sentence: string): UsageProblem {
-  return new UsageProblem(`${sentence} See get-db --help.`);
+function usageProblem(message: string): UsageProblem {
+  return new UsageProblem(`${message} See get-db --help.`);
 }
 
-export function help(): string {
-  const rows = Object.entries<Option>(OPTIONS).map(([name, { short, value, meaning }]) => {
-    const left = `${short ? `-${short}, ` : "    "}--${name}${value ? ` <${value}>` : ""}`;
-    return `  ${left.padEnd(28)}${meaning}`;
+export function helpText(): string {
+  const rows = Object.entries<Option>(OPTIONS).map(([name, { short, value, description }]) => {
+    const usage = `${short ? `-${short}, ` : "    "}--${name}${value ? ` <${value}>` : ""}`;
+    return `  ${usage.padEnd(28)}${description}`;
   });
-  return `Get a Postgres database in one call, without an account. It expires unless it is claimed.
+  return `Get a Postgres database in one call, without an account. The database expires unless you claim it.
 
 Usage
-  get-db [options]          make a database and write it to an environment file
-  get-db claim [options]    open the claim URL of an environment file (--env, --prefix)
+  get-db [options]          create a database and write it to an environment file
+  get-db claim [options]    open the claim URL in an environment file (--env, --prefix)
 
 Options
 ${rows.join("\n")}

@@ -1,11 +1,11 @@
-/** Questions to a person at a terminal, for what the command line did not say. */
+/** Prompts for the options that are missing on the command line. */
 
 import { confirm, isCancel, text } from "@clack/prompts";
 
 import { DEFAULTS } from "./get-db.js";
-import { isName, isPrefix, namesFor } from "./names.js";
-import type { Given } from "./options.js";
-import { Cancelled, listed } from "./problem.js";
+import { isName, isPrefix, makeNames } from "./names.js";
+import type { Arguments } from "./options.js";
+import { Canceled, joinWords } from "./problem.js";
 
 export interface Answers {
   readonly env: string;
@@ -14,29 +14,33 @@ export interface Answers {
   readonly seed: string | undefined;
 }
 
-export async function answersTo(given: Given): Promise<Answers> {
-  const env = given.env ?? (await asked("Environment file", DEFAULTS.env));
-  const key = given.key ?? (await asked("Variable for the connection string", DEFAULTS.key, isName));
-  const prefix = given.prefix ?? (await asked("Prefix of public variables", DEFAULTS.prefix, isPrefix));
-  const seed = given.seed ?? (await asked("SQL file to seed it with (empty for none)", ""));
-  namesFor(key, prefix);
+export async function askForMissing(args: Arguments): Promise<Answers> {
+  const env = args.env ?? (await ask("Environment file", DEFAULTS.env));
+  const key = args.key ?? (await ask("Variable for the connection string", DEFAULTS.key, isName));
+  const prefix = args.prefix ?? (await ask("Prefix of public variables", DEFAULTS.prefix, isPrefix));
+  const seed = args.seed ?? (await ask("SQL file to seed the database with (empty for none)", ""));
+  makeNames(key, prefix);
   return { env, key, prefix, seed: seed || undefined };
 }
 
-export async function mayOverwrite(env: string, keys: readonly string[]): Promise<boolean> {
-  const message = `${env} has ${listed(keys)} already. Overwrite?`;
-  return ended(await confirm({ message, initialValue: false }));
+export async function confirmOverwrite(env: string, keys: readonly string[]): Promise<boolean> {
+  const message = `${env} already has ${joinWords(keys)}. Overwrite?`;
+  return throwIfCanceled(await confirm({ message, initialValue: false }));
 }
 
-async function asked(message: string, usual: string, isValid: (text: string) => boolean = () => true): Promise<string> {
-  const validate = (given = "") =>
-    given === "" || isValid(given) ? undefined : "Use letters, digits and _, and no digit first.";
-  return ended(await text({ message, placeholder: usual, defaultValue: usual, validate }));
+async function ask(
+  message: string,
+  defaultValue: string,
+  isValid: (text: string) => boolean = () => true,
+): Promise<string> {
+  const validate = (answer = "") =>
+    answer === "" || isValid(answer) ? undefined : "Use letters, digits and _, and do not start with a digit.";
+  return throwIfCanceled(await text({ message, placeholder: defaultValue, defaultValue, validate }));
 }
 
-function ended<T>(answer: T): Exclude<T, symbol> {
+function throwIfCanceled<T>(answer: T): Exclude<T, symbol> {
   if (isCancel(answer)) {
-    throw new Cancelled();
+    throw new Canceled();
   }
   return answer as Exclude<T, symbol>;
 }

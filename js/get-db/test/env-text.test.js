@@ -1,14 +1,14 @@
-// Environment files, text in and text out; the judge is the loader that most programs use.
+// The text of environment files, compared with dotenv, the loader that most programs use.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import dotenv from "dotenv";
 
-import { settingsIn, withDatabase } from "../dist/env-text.js";
-import { namesFor } from "../dist/names.js";
+import { parseSettings, insertDatabase } from "../dist/env-text.js";
+import { makeNames } from "../dist/names.js";
 
-const NAMES = namesFor("DATABASE_URL", "PUBLIC_");
+const NAMES = makeNames("DATABASE_URL", "PUBLIC_");
 const VALUES = {
   pooled: "postgresql://me:secret@ep-a-pooler.localhost/neondb?channel_binding=require&sslmode=require",
   direct: "postgresql://me:secret@ep-a.localhost/neondb?channel_binding=require&sslmode=require",
@@ -23,60 +23,60 @@ const BLOCK = [
   "PUBLIC_INSTANT_CLAIM_URL=http://localhost:8432/claim/1",
 ];
 const block = (newline = "\n") => BLOCK.map((line) => line + newline).join("");
-const written = (text) => withDatabase(text, NAMES, VALUES);
+const insert = (text) => insertDatabase(text, NAMES, VALUES);
 const OLD_BLOCK = block().replaceAll("claim/1", "claim/0").replaceAll("secret", "old").replace("2025", "2024");
 
 const APPENDED = {
-  "a file that is new": ["", block()],
+  "a new file": ["", block()],
   "a file with a line": ["A=1\n", `A=1\n${block()}`],
   "no newline at the end": ["A=1", `A=1\n${block()}`],
-  "lines that end as on Windows": ["A=1\r\nB=2\r\n", `A=1\r\nB=2\r\n${block("\r\n")}`],
-  "the same without the last one": ["A=1\r\nB=2", `A=1\r\nB=2\r\n${block("\r\n")}`],
+  "Windows line endings": ["A=1\r\nB=2\r\n", `A=1\r\nB=2\r\n${block("\r\n")}`],
+  "Windows line endings, none at the end": ["A=1\r\nB=2", `A=1\r\nB=2\r\n${block("\r\n")}`],
   "a byte order mark": ["\xef\xbb\xbfA=1\n", `\xef\xbb\xbfA=1\n${block()}`],
-  "bytes that are no UTF-8": ["A=\xff\xfe\n", `A=\xff\xfe\n${block()}`],
+  "bytes that are not UTF-8": ["A=\xff\xfe\n", `A=\xff\xfe\n${block()}`],
   "the key in a comment": ["# DATABASE_URL=x\n", `# DATABASE_URL=x\n${block()}`],
   "the key inside a value of several lines": ['A="\nDATABASE_URL=x\n"\n', `A="\nDATABASE_URL=x\n"\n${block()}`],
-  "keys that only begin or end alike": [
+  "keys with a common prefix or suffix": [
     "DATABASE_URLS=x\nMY_DATABASE_URL=y\n",
     `DATABASE_URLS=x\nMY_DATABASE_URL=y\n${block()}`,
   ],
 };
 for (const [name, [before, after]] of Object.entries(APPENDED)) {
-  test(`the block goes to the end: ${name}`, () => assert.equal(written(before), after));
+  test(`the block is appended: ${name}`, () => assert.equal(insert(before), after));
 }
 
 const REPLACED = {
   "our own block": [`A=1\n${OLD_BLOCK}B=2\n`, `A=1\n${block()}B=2\n`],
-  "our own block behind a byte order mark": [`\xef\xbb\xbf${OLD_BLOCK}`, `\xef\xbb\xbf${block()}`],
+  "our own block after a byte order mark": [`\xef\xbb\xbf${OLD_BLOCK}`, `\xef\xbb\xbf${block()}`],
   "one key alone": ["A=1\nDATABASE_URL=x\nB=2\n", `A=1\n${block()}B=2\n`],
-  "a key that is there twice": ["DATABASE_URL=x\nA=1\nDATABASE_URL=y\n", `${block()}A=1\n`],
-  "keys that stand apart": ["DATABASE_URL=x\n# mine\nPUBLIC_INSTANT_CLAIM_URL=y", `${block()}# mine\n`],
+  "a key that is set twice": ["DATABASE_URL=x\nA=1\nDATABASE_URL=y\n", `${block()}A=1\n`],
+  "keys with other lines between them": ["DATABASE_URL=x\n# mine\nPUBLIC_INSTANT_CLAIM_URL=y", `${block()}# mine\n`],
   "spaces around": ["  DATABASE_URL = x # why\nA=1\n", `${block()}A=1\n`],
   "a value of several lines": ["DATABASE_URL='a\nb'\nA=1\n", `${block()}A=1\n`],
   "a comment that is not ours": ["# mine\nDATABASE_URL=x\n", `# mine\n${block()}`],
-  "an exported key, which a shell shall read": [
+  "an exported key, which a shell reads": [
     "export DATABASE_URL=x\n",
     block().replace(`DATABASE_URL=${VALUES.pooled}`, `export DATABASE_URL='${VALUES.pooled}'`),
   ],
 };
 for (const [name, [before, after]] of Object.entries(REPLACED)) {
-  test(`the block takes the place of what was there: ${name}`, () => assert.equal(written(before), after));
+  test(`the block replaces existing settings: ${name}`, () => assert.equal(insert(before), after));
 }
 
-test("what an environment file receives", async (each) => {
-  const lines = written("").split("\n");
-  await each.test("1. two comment lines: the expiration as an HTTP-date in GMT, and the claim URL", () => {
+test("the content of an environment file", async (context) => {
+  const lines = insert("").split("\n");
+  await context.test("1. two comment lines: the expiration as an HTTP-date in GMT, and the claim URL", () => {
     assert.match(lines[0], /^# .*Sun, 05 Oct 2025 23:11:33 GMT$/);
     assert.match(lines[1], /^# .*http:\/\/localhost:8432\/claim\/1$/);
   });
-  const read = dotenv.parse(written(""));
-  await each.test("2. DATABASE_URL: the pooled connection string", () =>
+  const read = dotenv.parse(insert(""));
+  await context.test("2. DATABASE_URL: the pooled connection string", () =>
     assert.equal(read.DATABASE_URL, VALUES.pooled),
   );
-  await each.test("3. DATABASE_URL_DIRECT: the same without -pooler", () =>
+  await context.test("3. DATABASE_URL_DIRECT: the same without -pooler", () =>
     assert.equal(read.DATABASE_URL_DIRECT, VALUES.pooled.replace("-pooler", "")),
   );
-  await each.test("4. <prefix>INSTANT_CLAIM_URL: the claim URL", () =>
+  await context.test("4. <prefix>INSTANT_CLAIM_URL: the claim URL", () =>
     assert.equal(read.PUBLIC_INSTANT_CLAIM_URL, VALUES.claimUrl),
   );
 });
@@ -103,16 +103,16 @@ function randomFile(random, pieces) {
   return random() < 0.7 && text ? text + newline : text;
 }
 
-// Numbers that look random and are the same at every run.
-function numbers(seed) {
+// Pseudo-random numbers, the same in every run.
+function makeRandom(seed) {
   let state = seed;
   return () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
 }
 
-test("of any file without our keys nothing changes but its end", () => {
+test("a file without our keys changes only at its end", () => {
   for (let seed = 1; seed <= COUNT; seed += 1) {
-    const before = randomFile(numbers(seed), PIECES);
-    const after = written(before);
+    const before = randomFile(makeRandom(seed), PIECES);
+    const after = insert(before);
     assert.ok(after.startsWith(before), before);
     assert.match(after.slice(before.length), /^(\r?\n)?# Expires/, before);
     const read = dotenv.parse(after);
@@ -121,10 +121,10 @@ test("of any file without our keys nothing changes but its end", () => {
   }
 });
 
-test("of any file with our keys all the rest stays, and once more changes nothing", () => {
+test("a file with our keys keeps the rest, and a second insertion changes nothing", () => {
   for (let seed = 1; seed <= COUNT; seed += 1) {
-    const before = randomFile(numbers(seed), [...PIECES, ...OURS, ...OURS]);
-    const after = written(before);
+    const before = randomFile(makeRandom(seed), [...PIECES, ...OURS, ...OURS]);
+    const after = insert(before);
     const [old, read] = [dotenv.parse(before), dotenv.parse(after)];
     for (const [name, value] of [
       ...Object.entries(old).filter(([name]) => !BLOCK.some((line) => line.startsWith(`${name}=`))),
@@ -134,14 +134,14 @@ test("of any file with our keys all the rest stays, and once more changes nothin
     assert.equal(read.DATABASE_URL, VALUES.pooled, before);
     assert.equal(read.DATABASE_URL_DIRECT, VALUES.direct, before);
     assert.equal(read.PUBLIC_INSTANT_CLAIM_URL, VALUES.claimUrl, before);
-    assert.equal(written(after), after, before);
+    assert.equal(insert(after), after, before);
   }
 });
 
-test("settings are those that the usual loader sees", () => {
+test("the parser finds the same settings as dotenv", () => {
   for (let seed = 1; seed <= COUNT; seed += 1) {
-    const text = randomFile(numbers(seed), [...PIECES, ...OURS]);
-    const seen = new Set(settingsIn(text).map(({ name }) => name));
-    assert.deepEqual([...seen].sort(), Object.keys(dotenv.parse(text)).sort(), text);
+    const text = randomFile(makeRandom(seed), [...PIECES, ...OURS]);
+    const names = new Set(parseSettings(text).map(({ name }) => name));
+    assert.deepEqual([...names].sort(), Object.keys(dotenv.parse(text)).sort(), text);
   }
 });

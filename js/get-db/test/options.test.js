@@ -1,10 +1,10 @@
-// The command line: every row of the table of options, by name.
+// The command line: every option by its name and alias.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { DEFAULTS } from "../dist/get-db.js";
-import { givenBy, help } from "../dist/options.js";
+import { helpText, parseArguments } from "../dist/options.js";
 
 const ROWS = [
   ["--yes", "-y", undefined, "yes", undefined],
@@ -16,39 +16,40 @@ const ROWS = [
   ["--ref", "-r", "friend", "ref", undefined],
   ["--help", "-h", undefined, "help", undefined],
 ];
-const NOTHING = { command: "get", yes: false, logicalReplication: false, help: false, version: false };
+const DEFAULT_ARGUMENTS = { command: "get", yes: false, logicalReplication: false, help: false, version: false };
 
-for (const [option, alias, value, name, usual] of ROWS) {
-  test(`${option}, ${alias}, default ${usual ?? "none"}`, () => {
-    const expected = { ...NOTHING, [name]: value ?? true };
-    for (const written of [option, alias]) {
-      assert.deepEqual(givenBy(value ? [written, value] : [written]), expected);
+for (const [option, alias, value, name, defaultValue] of ROWS) {
+  test(`${option}, ${alias}, default ${defaultValue ?? "none"}`, () => {
+    const expected = { ...DEFAULT_ARGUMENTS, [name]: value ?? true };
+    for (const spelling of [option, alias]) {
+      assert.deepEqual(parseArguments(value ? [spelling, value] : [spelling]), expected);
     }
     if (value) {
-      assert.deepEqual(givenBy([`${option}=${value}`]), expected);
+      assert.deepEqual(parseArguments([`${option}=${value}`]), expected);
     }
-    assert.deepEqual(givenBy([]), NOTHING);
-    if (usual) {
-      assert.equal(DEFAULTS[name] ?? String(NOTHING[name]), usual);
+    assert.deepEqual(parseArguments([]), DEFAULT_ARGUMENTS);
+    if (defaultValue) {
+      assert.equal(DEFAULTS[name] ?? String(DEFAULT_ARGUMENTS[name]), defaultValue);
     }
-    const [row] = help()
+    const [row] = helpText()
       .split("\n")
       .filter((line) => line.includes(`${alias}, ${option}`));
-    assert.ok(row && (!usual || row.includes(`(default: ${usual})`)), row);
+    assert.ok(row && (!defaultValue || row.includes(`(default: ${defaultValue})`)), row);
   });
 }
 
-test("aliases can be run together, and options stand before or behind the command", () => {
-  assert.deepEqual(givenBy(["-yLk", "A"]), { ...NOTHING, yes: true, logicalReplication: true, key: "A" });
+test("aliases can be combined, and options can precede or follow the command", () => {
+  const expected = { ...DEFAULT_ARGUMENTS, yes: true, logicalReplication: true, key: "A" };
+  assert.deepEqual(parseArguments(["-yLk", "A"]), expected);
   for (const argv of [
     ["claim", "-e", "x"],
     ["-e", "x", "claim"],
   ]) {
-    assert.deepEqual(givenBy(argv), { ...NOTHING, command: "claim", env: "x" });
+    assert.deepEqual(parseArguments(argv), { ...DEFAULT_ARGUMENTS, command: "claim", env: "x" });
   }
 });
 
-test("an empty prefix is one", () => assert.equal(givenBy(["-p", ""]).prefix, ""));
+test("an empty prefix is valid", () => assert.equal(parseArguments(["-p", ""]).prefix, ""));
 
 for (const argv of [
   ["--nope"],
@@ -61,6 +62,10 @@ for (const argv of [
   ["-k", ""],
   ["claim", "-k", "A"],
 ]) {
-  test(`refused, with the way to the help: ${argv.join(" ")}`, () =>
-    assert.throws(() => givenBy(argv), { name: "UsageProblem", exitCode: 2, message: /^\S.*\. See get-db --help\.$/ }));
+  test(`rejected with a hint at --help: ${argv.join(" ")}`, () =>
+    assert.throws(() => parseArguments(argv), {
+      name: "UsageProblem",
+      exitCode: 2,
+      message: /^\S.*\. See get-db --help\.$/,
+    }));
 }

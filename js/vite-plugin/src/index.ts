@@ -1,59 +1,64 @@
 /**
- * `postgres(options)`: a database for the dev server.
+ * `postgres(options)`: creates a database for the dev server.
  *
- * It is made before Vite reads the environment files, so that the same start sees it; in a build, a preview or a run of
- * Vitest nothing happens. When it cannot be made the dev server starts all the same and its log says why: much of an
- * app may work without a database, and the next start tries again.
+ * The plugin creates the database before Vite reads the environment files, so that the same start can use it. It does
+ * nothing in a build, in a preview and in Vitest. If no database can be created, it logs the reason and the dev server
+ * starts without one, because much of an app may work without a database. The next start tries again.
  */
 
 import { resolve } from "node:path";
 
-import { getDb, hasKey, KeysExist, Problem, type Got } from "get-db";
+import { getDb, hasKey, KeysExist, Problem, type GetDbResult } from "get-db";
 import { createLogger, loadEnv, type Logger, type Plugin, type UserConfig } from "vite";
 
-const PATIENCE = 30_000;
+const RESPONSE_TIMEOUT = 30_000;
 const VITE_PREFIX = "VITE_";
 
 export interface PostgresOptions {
   /** Referrer identifier. */
   readonly referrer: string;
-  /** Environment file, seen from Vite's `envDir`; `.env` if absent. */
+  /** Environment file, relative to Vite's `envDir`; `.env` by default. */
   readonly dotEnvFile?: string;
-  /** Variable name for the connection string; `DATABASE_URL` if absent. */
+  /** Variable for the connection string; `DATABASE_URL` by default. */
   readonly dotEnvKey?: string;
-  /** Prefix for public variables; Vite's own `envPrefix` if absent. */
+  /** Prefix of public variables; Vite's `envPrefix` by default. */
   readonly envPrefix?: string;
-  /** SQL file to run in a new database, seen from Vite's `root`. */
+  /** SQL file to seed a new database with, relative to Vite's `root`. */
   readonly seed?: { readonly type: "sql-script"; readonly path: string };
-  /** Address of the platform; `INSTANT_BASE_URL` of the environment if absent. */
+  /** URL of the platform; the environment variable `INSTANT_BASE_URL` by default. */
   readonly host?: string;
 }
 
 export function postgres(options: PostgresOptions): Plugin {
-  check(options);
+  checkOptions(options);
   return {
     name: "postgres",
     enforce: "pre", // other plugins read the environment files in the same hook
     apply: (_config, { command, isPreview }) => command === "serve" && !isPreview && !process.env["VITEST"],
     config: async (config, { mode }) => {
       const logger = config.customLogger ?? createLogger(config.logLevel);
-      await provide(options, config, mode, logger);
+      await ensureDatabase(options, config, mode, logger);
     },
   };
 }
 
 export default postgres;
 
-function check({ referrer, seed }: PostgresOptions): void {
+function checkOptions({ referrer, seed }: PostgresOptions): void {
   if (typeof referrer !== "string" || referrer.trim() === "") {
     throw new Error('postgres() needs a referrer: postgres({ referrer: "my-app" }).');
   }
   if (seed !== undefined && (seed.type !== "sql-script" || typeof seed.path !== "string" || seed.path === "")) {
-    throw new Error('The seed of postgres() is written { type: "sql-script", path: "seed.sql" }.');
+    throw new Error('The seed of postgres() must have the form { type: "sql-script", path: "seed.sql" }.');
   }
 }
 
-async function provide(options: PostgresOptions, config: UserConfig, mode: string, logger: Logger): Promise<void> {
+async function ensureDatabase(
+  options: PostgresOptions,
+  config: UserConfig,
+  mode: string,
+  logger: Logger,
+): Promise<void> {
   const { referrer: ref, dotEnvFile = ".env", dotEnvKey: key = "DATABASE_URL", seed, host } = options;
   const root = resolve(config.root ?? ".");
   const folder = config.envDir ? resolve(root, config.envDir) : root;
@@ -63,11 +68,12 @@ async function provide(options: PostgresOptions, config: UserConfig, mode: strin
     if (Object.hasOwn(loadEnv(mode, folder, key), key) || (await hasKey(env, key))) {
       return;
     }
-    const path = seed && resolve(root, seed.path);
-    logger.info(told(await getDb({ ref, env, key, prefix, seed: path, host, patience: PATIENCE })));
+    const seedPath = seed && resolve(root, seed.path);
+    const result = await getDb({ ref, env, key, prefix, seed: seedPath, host, timeout: RESPONSE_TIMEOUT });
+    logger.info(formatResult(result));
   } catch (error) {
     if (error instanceof KeysExist && error.keys.includes(key)) {
-      return; // another dev server was faster
+      return; // another dev server has created the database meanwhile
     }
     if (!(error instanceof Problem)) {
       throw error;
@@ -76,9 +82,9 @@ async function provide(options: PostgresOptions, config: UserConfig, mode: strin
   }
 }
 
-function told({ envFile, names, claimUrl, expiresAt }: Got): string {
+function formatResult({ envFile, names, claimUrl, expiresAt }: GetDbResult): string {
   return (
-    `[postgres] Made a database; ${envFile} has it as ${names.pooled}.\n` +
-    `[postgres] It expires on ${expiresAt.toUTCString()} unless you claim it: ${claimUrl}`
+    `[postgres] Created a database and wrote it to ${envFile} as ${names.pooled}.\n` +
+    `[postgres] It expires at ${expiresAt.toUTCString()} unless you claim it: ${claimUrl}`
   );
 }

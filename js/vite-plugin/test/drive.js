@@ -1,21 +1,21 @@
-// A real Vite with the plugin: `FOLDER ACTION OPTIONS [CONFIG]`. The last line that it says is what was seen.
+// Runs Vite with the plugin: `drive.js FOLDER ACTION OPTIONS [CONFIG]`. The last line of output is the result as JSON.
 
 import { build, createServer, preview } from "vite";
 import { postgres } from "vite-plugin-db";
 
-const [root, action, options, more = "{}"] = process.argv.slice(2);
-const listening = { host: "127.0.0.1", port: 0 };
+const [root, action, options, extraConfig = "{}"] = process.argv.slice(2);
+const address = { host: "127.0.0.1", port: 0 };
 const config = {
   root,
   configFile: false,
   plugins: [postgres(JSON.parse(options))],
-  server: listening,
-  preview: listening,
+  server: address,
+  preview: address,
   optimizeDeps: { noDiscovery: true },
-  ...JSON.parse(more),
+  ...JSON.parse(extraConfig),
 };
 
-async function seenBy(server) {
+async function observe(server) {
   const [url] = server.resolvedUrls.local;
   return { env: server.config.env, served: await (await fetch(`${url}main.js`)).text() };
 }
@@ -23,18 +23,18 @@ async function seenBy(server) {
 async function dev() {
   const server = await createServer(config);
   await server.listen();
-  const first = await seenBy(server);
+  const first = await observe(server);
   await server.restart();
-  const second = await seenBy(server);
+  const second = await observe(server);
   await server.close();
   return { first, second };
 }
 
-async function built() {
+async function buildAndPreview() {
   await build(config);
   const server = await preview(config);
   await server.close();
   return {};
 }
 
-console.log(`\n${JSON.stringify(await { dev, build: built }[action]())}`);
+console.log(`\n${JSON.stringify(await { dev, build: buildAndPreview }[action]())}`);

@@ -1,4 +1,4 @@
-// The options of `postgres()`, each by name, and when it keeps still: in Vite's own reading of its configuration.
+// Every option of `postgres()`, and when it does nothing; Vite resolves a real configuration.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { after, afterEach, before, beforeEach, test } from "node:test";
 import { createLogger, resolveConfig } from "vite";
 import postgres, { postgres as named } from "vite-plugin-db";
 
-const MADE = {
+const DATABASE = {
   id: "0199b2f0-0000-7000-8000-000000000000",
   status: "UNCLAIMED",
   neon_project_id: "quiet-sea-1",
@@ -20,17 +20,17 @@ const MADE = {
 };
 const server = createServer((request, response) => {
   let body = "";
-  request.on("data", (piece) => (body += piece));
+  request.on("data", (chunk) => (body += chunk));
   request.on("end", () => {
-    asked.push(JSON.parse(body));
-    response.writeHead(201).end(JSON.stringify(MADE));
+    requests.push(JSON.parse(body));
+    response.writeHead(201).end(JSON.stringify(DATABASE));
   });
 });
-let asked, errors, root;
+let requests, errors, root;
 
-before(() => new Promise((listening) => server.listen(0, "127.0.0.1", listening)));
+before(() => new Promise((resolve) => server.listen(0, "127.0.0.1", resolve)));
 beforeEach(() => {
-  [asked, errors] = [[], []];
+  [requests, errors] = [[], []];
   root = mkdtempSync(join(tmpdir(), "vite-plugin-"));
   process.env.INSTANT_BASE_URL = `http://127.0.0.1:${server.address().port}`;
 });
@@ -40,64 +40,64 @@ after(() => {
   server.close();
 });
 
-function started(options, more = {}, command = "serve") {
+function resolveWith(options, config = {}, command = "serve") {
   const customLogger = { ...createLogger("silent"), error: (text) => errors.push(text) };
   const plugins = [postgres({ referrer: "site", ...options })];
-  return resolveConfig({ root, configFile: false, customLogger, plugins, ...more }, command);
+  return resolveConfig({ root, configFile: false, customLogger, plugins, ...config }, command);
 }
-const written = (name) =>
+const writtenNames = (name) =>
   readFileSync(join(root, name), "utf8")
     .split("\n")
     .map((line) => line.split("=")[0]);
 
-test("it is the default export and a named one", () => assert.equal(postgres, named));
+test("the plugin is the default export and a named one", () => assert.equal(postgres, named));
 
-test("referrer: required, and told to the platform", async () => {
+test("referrer: required, and sent to the platform", async () => {
   for (const referrer of [undefined, "", " ", 5]) {
     assert.throws(() => postgres({ referrer }), { message: /^postgres\(\) needs a referrer: / });
   }
-  await started({ referrer: "friend" });
-  assert.deepEqual(asked, [{ ref: "friend", enable_logical_replication: false }]);
+  await resolveWith({ referrer: "friend" });
+  assert.deepEqual(requests, [{ ref: "friend", enable_logical_replication: false }]);
 });
 
 test("dotEnvFile: .env by default", async () => {
-  await started({});
+  await resolveWith({});
   assert.deepEqual(readdirSync(root), [".env"]);
 });
 
-test("dotEnvFile: another, seen from Vite's envDir", async () => {
-  await started({ dotEnvFile: "../own.env" }, { envDir: "sub" });
+test("dotEnvFile: another, relative to Vite's envDir", async () => {
+  await resolveWith({ dotEnvFile: "../own.env" }, { envDir: "sub" });
   assert.deepEqual(readdirSync(root), ["own.env"]);
 });
 
 test("dotEnvKey: DATABASE_URL by default, or another", async () => {
-  await started({});
-  await started({ dotEnvKey: "POSTGRES_URL", dotEnvFile: "other.env" });
-  assert.deepEqual(written(".env").slice(2, 4), ["DATABASE_URL", "DATABASE_URL_DIRECT"]);
-  assert.deepEqual(written("other.env").slice(2, 4), ["POSTGRES_URL", "POSTGRES_URL_DIRECT"]);
+  await resolveWith({});
+  await resolveWith({ dotEnvKey: "POSTGRES_URL", dotEnvFile: "other.env" });
+  assert.deepEqual(writtenNames(".env").slice(2, 4), ["DATABASE_URL", "DATABASE_URL_DIRECT"]);
+  assert.deepEqual(writtenNames("other.env").slice(2, 4), ["POSTGRES_URL", "POSTGRES_URL_DIRECT"]);
 });
 
 const PREFIXES = [
   ["VITE_ by default", undefined, undefined, "VITE_"],
-  ["the one of Vite's configuration", undefined, "APP_", "APP_"],
-  ["the first of several there", undefined, ["ONE_", "TWO_"], "ONE_"],
-  ["the one given", "MY_", "APP_", "MY_"],
+  ["that of Vite's configuration", undefined, "APP_", "APP_"],
+  ["the first of several in it", undefined, ["ONE_", "TWO_"], "ONE_"],
+  ["the option", "MY_", "APP_", "MY_"],
 ];
-for (const [name, given, configured, prefix] of PREFIXES) {
+for (const [name, option, configured, prefix] of PREFIXES) {
   test(`envPrefix: ${name}`, async () => {
-    const config = await started(given ? { envPrefix: given } : {}, configured ? { envPrefix: configured } : {});
-    assert.equal(written(".env")[4], `${prefix}INSTANT_CLAIM_URL`);
-    assert.equal(config.env[`${prefix}INSTANT_CLAIM_URL`], given ? undefined : MADE.claim_url);
+    const config = await resolveWith(option ? { envPrefix: option } : {}, configured ? { envPrefix: configured } : {});
+    assert.equal(writtenNames(".env")[4], `${prefix}INSTANT_CLAIM_URL`);
+    assert.equal(config.env[`${prefix}INSTANT_CLAIM_URL`], option ? undefined : DATABASE.claim_url);
   });
 }
 
-test("seed: a type and a path, and a file that is there", async () => {
+test("seed: a type, a path and an existing file", async () => {
   for (const seed of [{ type: "csv", path: "a" }, { type: "sql-script" }, "seed.sql"]) {
     assert.throws(() => postgres({ referrer: "site", seed }), { message: /type: "sql-script", path: "seed\.sql"/ });
   }
-  await started({ seed: { type: "sql-script", path: "seed.sql" } });
+  await resolveWith({ seed: { type: "sql-script", path: "seed.sql" } });
   assert.match(errors.join(), /The seed .*seed\.sql cannot be read \(ENOENT\)/);
-  assert.deepEqual([asked, readdirSync(root)], [[], []]);
+  assert.deepEqual([requests, readdirSync(root)], [[], []]);
 });
 
 const PRESENT = {
@@ -109,30 +109,30 @@ const PRESENT = {
   "in the environment": { variables: { DATABASE_URL: "mine" } },
 };
 for (const [name, { files = {}, options = {}, variables = {} }] of Object.entries(PRESENT)) {
-  test(`nobody is asked when the key is there: ${name}`, async () => {
+  test(`nothing is requested if the key exists: ${name}`, async () => {
     for (const [file, text] of Object.entries(files)) {
       writeFileSync(join(root, file), text);
     }
     Object.assign(process.env, variables);
     try {
-      await started(options);
+      await resolveWith(options);
     } finally {
       Object.keys(variables).forEach((variable) => delete process.env[variable]);
     }
-    assert.deepEqual([asked, errors, readdirSync(root)], [[], [], Object.keys(files)]);
+    assert.deepEqual([requests, errors, readdirSync(root)], [[], [], Object.keys(files)]);
   });
 }
 
-test("nobody is asked in a build, and in a run of Vitest", async () => {
-  await started({}, {}, "build");
+test("nothing is requested in a build and in Vitest", async () => {
+  await resolveWith({}, {}, "build");
   process.env.VITEST = "true";
-  await started({}).finally(() => delete process.env.VITEST);
-  assert.deepEqual([asked, readdirSync(root)], [[], []]);
+  await resolveWith({}).finally(() => delete process.env.VITEST);
+  assert.deepEqual([requests, readdirSync(root)], [[], []]);
 });
 
-test("other keys of ours are not overwritten: the log says so", async () => {
+test("other keys of ours are not overwritten, and the log says so", async () => {
   writeFileSync(join(root, ".env"), "DATABASE_URL_DIRECT=mine\n");
-  await started({});
-  assert.match(errors.join(), /has DATABASE_URL_DIRECT already/);
-  assert.deepEqual([asked, written(".env")], [[], ["DATABASE_URL_DIRECT", ""]]);
+  await resolveWith({});
+  assert.match(errors.join(), /already has DATABASE_URL_DIRECT,/);
+  assert.deepEqual([requests, writtenNames(".env")], [[], ["DATABASE_URL_DIRECT", ""]]);
 });

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bough.access.principal import Principal, build_memberships
 from bough.domain.api_key import KeyKind
 from bough.errors import Unauthenticated
-from bough.store.api_keys import KeyHolder
+from bough.store.api_keys import AuthenticatedKey
 from bough.store.store import Rows
 
 TOKEN_PREFIX = "bough_key_"
@@ -24,7 +24,7 @@ _PREFIX_LENGTH = len(TOKEN_PREFIX) + _PUBLIC_LENGTH
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
+class GeneratedKey:
     token: str
     prefix: str
     digest: str
@@ -38,18 +38,18 @@ class Keys:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def generate(self) -> NewKey:
+    def generate(self) -> GeneratedKey:
         return self.from_token(
             TOKEN_PREFIX + "".join(secrets.choice(_LETTERS) for _ in range(_PUBLIC_LENGTH + _SECRET_LENGTH))
         )
 
-    def from_token(self, token: str) -> NewKey:
+    def from_token(self, token: str) -> GeneratedKey:
         """Return an existing token in the form that the store keeps."""
-        return NewKey(token, token[:_PREFIX_LENGTH], self.digest(token))
+        return GeneratedKey(token, token[:_PREFIX_LENGTH], self.digest(token))
 
     async def authenticate(self, rows: Rows, token: str) -> Principal:
         well_formed = token.isascii() and token.isprintable()
-        found = await rows.api_keys.get_holder(token[:_PREFIX_LENGTH]) if well_formed else None
+        found = await rows.api_keys.get_authenticated(token[:_PREFIX_LENGTH]) if well_formed else None
         expected = found.key.digest if found else ""
         # Constant work: the response time does not reveal whether the key exists.
         if not hmac.compare_digest(self.digest(token), expected) or found is None:
@@ -61,13 +61,13 @@ class Keys:
         return hmac.new(self._secret, token.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
-def _principal(holder: KeyHolder) -> Principal:
-    key = holder.key
+def _principal(authenticated: AuthenticatedKey) -> Principal:
+    key = authenticated.key
     return Principal(
         kind=key.kind,
         key_id=key.id,
-        name=holder.email if key.kind is KeyKind.PERSONAL else key.name,
+        name=authenticated.email if key.kind is KeyKind.PERSONAL else key.name,
         user_id=key.user_id,
-        memberships=build_memberships(holder.memberships),
+        memberships=build_memberships(authenticated.memberships),
         project_id=key.project_id,
     )

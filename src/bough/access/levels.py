@@ -10,7 +10,7 @@ from bough.domain.project import Project
 from bough.domain.rights import AccessLevel, Right
 from bough.ids import OrganizationId, ProjectId
 from bough.store.grants import NO_GRANT, ProjectGrant
-from bough.store.projects import ProjectScope
+from bough.store.project_pages import ProjectScope
 from bough.store.store import Rows
 
 

@@ -85,7 +85,7 @@ def create_app(services: Services, extra_routes: Sequence[BaseRoute] = ()) -> AS
 
 
 def create_bare_app() -> FastAPI:
-    """The app without services, which is enough to generate the OpenAPI document."""
+    """Return the app without services, which is enough to generate the OpenAPI document."""
     app = FastAPI(
         title="Bough management API",
         version=bough.__version__,

@@ -25,7 +25,7 @@ class ComputeSample:
 
 
 async def sample_computes(services: Services) -> ComputeSample:
-    observed = await _observed(services)
+    observed = await _observe(services)
     async with services.store.read(slow=True) as rows:
         counts = await rows.endpoints.count_by_state()
         failed = await rows.endpoints.list_failed()
@@ -38,8 +38,8 @@ async def sample_computes(services: Services) -> ComputeSample:
     return ComputeSample(observed=observed, counts=counts, states=states)
 
 
-async def _observed(services: Services) -> Observation | None:
-    """Omits what the engine cannot report, because metrics are most needed when something is wrong."""
+async def _observe(services: Services) -> Observation | None:
+    """Omit what the engine cannot report, because metrics are most needed when something is wrong."""
     try:
         return await services.engine.observe()
     except EngineError:
@@ -160,7 +160,7 @@ def _by_label(name: str, help_text: str, label: str, values: Mapping[str, float]
 
 
 def _counters(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    """Metrics that only increase. The exposition adds `_total` to the name."""
+    """Return metrics that only increase. The exposition adds `_total` to the name."""
     family = CounterMetricFamily(name, help_text, labels=[label])
     for label_value, sample_value in values.items():
         family.add_metric([label_value], sample_value)

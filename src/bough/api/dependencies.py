@@ -20,6 +20,7 @@ from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.domain.rights import OrgRight, Right
 from bough.errors import Denied, Invalid, Unauthenticated
+from bough.http_requests import client_address, services_from
 from bough.ids import OrganizationId, ProjectId
 
 _OTHER_AUDIT_COLUMNS = (
@@ -39,11 +40,6 @@ class IdempotentReplay(Exception):
         self.body = body
 
 
-def services_from(request: Request) -> Services:
-    services: Services = request.app.state.services
-    return services
-
-
 async def get_services(request: Request) -> Services:
     """Async, because FastAPI runs other dependencies in a thread."""
     return services_from(request)
@@ -59,11 +55,11 @@ async def get_principal(
 
 
 async def _authenticate(request: Request, services: Services) -> Principal:
-    """Authenticates the caller and counts the request against the rate limit, once per request."""
+    """Authenticate the caller and count the request against the rate limit, once per request."""
     known: Principal | None = getattr(request.state, "principal", None)
     if known is not None:
         return known
-    address, public = _address(request), ""
+    address, public = client_address(request), ""
     try:
         token = _token(request)
         public = public_part(token)
@@ -91,7 +87,7 @@ def _token(request: Request) -> str:
 
 
 def _bearer(request: Request) -> str:
-    """Returns an empty string if there is no token."""
+    """Return an empty string if there is no token."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 
@@ -111,7 +107,7 @@ ContextDep = Annotated[Context, Depends(get_context)]
 
 
 async def check_metrics_access(request: Request, services: ServicesDep) -> None:
-    """Restricts access, because metrics contain the ids of all endpoints, projects and branches."""
+    """Restrict access, because metrics contain the ids of all endpoints, projects and branches."""
     if services.settings.metrics_open or is_metrics_token(services.settings, _bearer(request)):
         return
     caller = await _authenticate(request, services)
@@ -119,21 +115,17 @@ async def check_metrics_access(request: Request, services: ServicesDep) -> None:
         raise Denied("Only the operator's key and the token in keys/metrics of the home can read the metrics.")
 
 
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
-
-
 def _audit_record(request: Request, caller: Principal) -> AuditRecord:
-    """Creates the audit record that is stored if the request changes something. The route names the action."""
+    """Create the audit record that is stored if the request changes something. The route names the action."""
     known: AuditRecord | None = getattr(request.state, "audit_record", None)
     if known is None:
         inner = [value for name, value in request.path_params.items() if name not in _OTHER_AUDIT_COLUMNS]
         known = request.state.audit_record = AuditRecord(
             caller.actor,
             request.scope["route"].name,
-            address=_address(request),
+            address=client_address(request),
             request_id=request.scope["request_id"],
-            thing="/".join(map(str, inner)),
+            resource="/".join(map(str, inner)),
         )
     return known
 
@@ -200,7 +192,7 @@ def _organization_dependency(right: OrgRight) -> Any:
 ReadableProject = Annotated[Project, _project_dependency(Right.READ)]
 ConnectableProject = Annotated[Project, _project_dependency(Right.CONNECT)]
 WritableProject = Annotated[Project, _project_dependency(Right.WRITE)]
-MembersReadableProject = Annotated[Project, _project_dependency(Right.SEE_PEOPLE)]
+MembersReadableProject = Annotated[Project, _project_dependency(Right.SEE_MEMBERS)]
 SharableProject = Annotated[Project, _project_dependency(Right.SHARE)]
 TransferableProject = Annotated[Project, _project_dependency(Right.TRANSFER)]
 DeletableProject = Annotated[Project, _project_dependency(Right.DELETE)]
@@ -208,5 +200,5 @@ RecoverableProject = Annotated[Project, _project_dependency(Right.DELETE, delete
 
 ReadableOrganization = Annotated[Organization, _organization_dependency(OrgRight.READ)]
 MembersReadableOrganization = Annotated[Organization, _organization_dependency(OrgRight.SEE_MEMBERS)]
-KeysWritableOrganization = Annotated[Organization, _organization_dependency(OrgRight.MAKE_PROJECT_KEYS)]
+KeysWritableOrganization = Annotated[Organization, _organization_dependency(OrgRight.CREATE_PROJECT_KEYS)]
 ManageableOrganization = Annotated[Organization, _organization_dependency(OrgRight.MANAGE)]

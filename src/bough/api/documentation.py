@@ -18,7 +18,7 @@ _HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-in
 
 
 def build_openapi(app: FastAPI) -> dict[str, Any]:
-    """Describes the app's own routes, without the extra routes of other packages."""
+    """Describe the app's own routes, without the extra routes of other packages."""
     extra_routes = getattr(app.state, "extra_routes", ())
     own_routes = [route for route in app.routes if route not in extra_routes]
     description = "Projects, branches and computes of a self-hosted Postgres platform."
@@ -47,7 +47,7 @@ async def docs(request: Request) -> Response:
 
 
 def _groups(document: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Groups operations by their first tag, in the order of the routers."""
+    """Group operations by their first tag, in the order of the routers."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

@@ -75,7 +75,7 @@ async def handle_crash(request: Request, _error: Exception) -> Response:
 
 
 def _describe_errors(error: RequestValidationError) -> str:
-    """Describes the first few errors with their locations."""
+    """Describe the first few errors with their locations."""
     messages = []
     for each in error.errors()[:3]:
         location = ".".join(str(part) for part in each["loc"] if part != "body")

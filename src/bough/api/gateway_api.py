@@ -16,16 +16,8 @@ from bough import log
 from bough.control.gateway.access import AccessResolver
 from bough.control.gateway.activity import EndpointActivity
 from bough.control.gateway.wakes import Wakes
-from bough.domain.gateway_protocol import (
-    ACCESS_PATH,
-    REPORT_PATH,
-    WAKE_PATH,
-    AccessRequest,
-    ActivityReport,
-    ErrorReply,
-    ReportReply,
-    WakeRequest,
-)
+from bough.domain.gateway_protocol import ACCESS_PATH, REPORT_PATH, WAKE_PATH, AccessRequest, ErrorReply, WakeRequest
+from bough.domain.gateway_reports import ActivityReport, ReportReply
 from bough.errors import Internal, Invalid, NotFound, PlatformError
 from bough.http_statuses import STATUS_BY_KIND
 

@@ -42,7 +42,7 @@ async def healthz(services: ServicesDep) -> Response:
         accepts_new=capabilities.creation_blocked_reason is None,
         storage_free_bytes=observed.free_bytes,
         storage_total_bytes=observed.total_bytes,
-        **await _counts(services),
+        **await _count_objects(services),
     )
     return to_response(health)
 
@@ -51,14 +51,14 @@ async def healthz(services: ServicesDep) -> Response:
 async def prometheus(services: ServicesDep) -> Response:
     """Counters and gauges in the Prometheus text format."""
     sample = await compute_metrics.sample_computes(services)
-    counts = await _counts(services)
+    counts = await _count_objects(services)
     if sample.observed is not None:
         counts["computes_running"] = len(sample.observed.running_endpoints)
     text = metrics.render(counts, compute_metrics.build_families(services, sample))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def _counts(services: Services) -> dict[str, int]:
+async def _count_objects(services: Services) -> dict[str, int]:
     async with services.store.read() as rows:
         return {
             "projects": await rows.projects.count(),

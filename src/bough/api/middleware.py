@@ -103,7 +103,7 @@ async def _receive_disconnect() -> Message:
 
 
 def _content_length(scope: Scope) -> int:
-    """Returns the announced size of the body. Twenty digits are enough to tell that it is too large."""
+    """Return the announced size of the body. Twenty digits are enough to tell that it is too large."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     for name, value in headers:
         if name == b"content-length" and value.isdigit():

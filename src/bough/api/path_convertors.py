@@ -13,7 +13,7 @@ class _RestOfPath(StringConvertor):
 
 
 def rest_of_path(parameter: str) -> str:
-    """Returns the part of a route template that matches such a name."""
+    """Return the part of a route template that matches such a name."""
     return f"{{{parameter}:whole}}"
 
 

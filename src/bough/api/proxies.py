@@ -23,7 +23,7 @@ class TrustedProxies:
         self._networks = tuple(networks)
 
     def apply(self, scope: Scope) -> None:
-        """Replaces `client` and `scheme` with the values that the outermost trusted proxy received."""
+        """Replace `client` and `scheme` with the values that the outermost trusted proxy received."""
         peer = _parse_address(scope["client"][0]) if self._networks and scope.get("client") else None
         if peer is None or not self._trusts(peer):
             return
@@ -54,13 +54,13 @@ def _hops_from_right(header: str) -> Iterator[str]:
 
 
 def _header(scope: Scope, name: bytes) -> str:
-    """Joins all headers with this name."""
+    """Join all headers with this name."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     return ",".join(value.decode("latin-1") for key, value in headers if key == name)
 
 
 def _parse_address(text: str) -> Address | None:
-    """Parses an address with or without a port or brackets. Returns None for anything else."""
+    """Parse an address with or without a port or brackets. Return None for anything else."""
     match = _HOP.fullmatch(text.strip())
     try:
         address = ip_address(match[1] or match[2] or match[3]) if match else None

@@ -11,14 +11,14 @@ INT64_MAX = 2**63 - 1
 
 
 def check_text(text: str) -> str:
-    """Rejects text that Postgres cannot store."""
+    """Reject text that Postgres cannot store."""
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError("text must not contain NUL characters or unpaired surrogates")
     return text
 
 
 def _check_all_text(value: Any) -> None:
-    """Avoids recursion, because the client decides how deep a body is nested."""
+    """Avoid recursion, because the client decides how deep a body is nested."""
     pending = [value]
     while pending:
         each = pending.pop()
@@ -31,7 +31,7 @@ def _check_all_text(value: Any) -> None:
 
 
 def _check_not_empty(name: str) -> str:
-    """Responds with 404 to a path without a name."""
+    """Respond with 404 to a path without a name."""
     if not name:
         raise HTTPException(404)
     return name
@@ -59,7 +59,7 @@ class Body(BaseModel):
         return value
 
     def dump_provided(self) -> dict[str, Any]:
-        """Returns the fields that the client sent, as plain values."""
+        """Return the fields that the client sent, as plain values."""
         return self.model_dump(exclude_unset=True, exclude_none=True)
 
 
@@ -70,5 +70,5 @@ class View(BaseModel):
 
 
 def to_response(view: View, status: int = 200) -> Response:
-    """Serializes directly, because the view has been validated already."""
+    """Serialize directly, because the view has been validated already."""
     return Response(view.model_dump_json(exclude_none=True), status_code=status, media_type="application/json")

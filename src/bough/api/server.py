@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from bough.config import DEFAULT_API_PORT, Settings
 from bough.errors import Unavailable
 
-_OPTIONS: dict[str, Any] = {
+UVICORN_OPTIONS: dict[str, Any] = {
     "log_config": None,
     "access_log": False,
     "lifespan": "off",
@@ -22,11 +22,12 @@ _OPTIONS: dict[str, Any] = {
     "timeout_keep_alive": 75,
     "proxy_headers": False,  # uvicorn would trust every local user; `proxies` uses the settings instead
 }
+GRACEFUL_SHUTDOWN_SECONDS = 10
 
 
 @contextmanager
 def open_listeners(settings: Settings, inherited_fds: Sequence[int] = ()) -> Iterator[Sequence[socket.socket]]:
-    """Yields the listening sockets of the API: those inherited from the supervisor, or a new one."""
+    """Yield the listening sockets of the API: those inherited from the supervisor, or a new one."""
     if inherited_fds:
         with ExitStack() as stack:
             yield [stack.enter_context(socket.socket(fileno=descriptor)) for descriptor in inherited_fds]
@@ -37,7 +38,7 @@ def open_listeners(settings: Settings, inherited_fds: Sequence[int] = ()) -> Ite
 
 @contextmanager
 def _open_listener(settings: Settings) -> Iterator[socket.socket]:
-    """Binds before anything else is started, so that a port in use is reported at once."""
+    """Bind before anything else is started, so that a port in use is reported at once."""
     port = settings.api_port or DEFAULT_API_PORT
     family = socket.AF_INET6 if ":" in settings.listen else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
@@ -54,7 +55,9 @@ def _open_listener(settings: Settings) -> Iterator[socket.socket]:
 
 @asynccontextmanager
 async def serve_http(app: ASGIApp, *listeners: socket.socket) -> AsyncIterator[None]:
-    async with _running(uvicorn.Config(app, timeout_graceful_shutdown=10, **_OPTIONS), list(listeners)):
+    async with _running(
+        uvicorn.Config(app, timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_SECONDS, **UVICORN_OPTIONS), list(listeners)
+    ):
         yield
 
 
@@ -63,12 +66,12 @@ async def serve_unix_socket(app: ASGIApp, path: Path, group: int | None) -> Asyn
     """Only this user and `group` can connect to the socket; the permissions of its folder enforce it."""
     _prepare_socket_folder(path, group)
     # Short, because a gateway that waits for a wake repeats its request to the next control process.
-    async with _running(uvicorn.Config(app, uds=str(path), timeout_graceful_shutdown=1, **_OPTIONS), None):
+    async with _running(uvicorn.Config(app, uds=str(path), timeout_graceful_shutdown=1, **UVICORN_OPTIONS), None):
         yield
 
 
 def _prepare_socket_folder(path: Path, group: int | None) -> None:
-    """Creates the folder and removes the socket of an earlier control process."""
+    """Create the folder and remove the socket of an earlier control process."""
     folder = path.parent
     folder.mkdir(mode=0o700, exist_ok=True)
     if group is not None:
@@ -79,7 +82,7 @@ def _prepare_socket_folder(path: Path, group: int | None) -> None:
 
 @asynccontextmanager
 async def _running(config: uvicorn.Config, sockets: list[socket.socket] | None) -> AsyncIterator[None]:
-    """Runs uvicorn without its signal handlers."""
+    """Run uvicorn without its signal handlers."""
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]
     serve_task = asyncio.create_task(server.serve(sockets=sockets))

@@ -18,17 +18,17 @@ _SUCCESS = (http.HTTPStatus.OK, http.HTTPStatus.CREATED)
 
 
 def get(address: ApiAddress, key: str, path: str, **query: str | int) -> dict[str, Any]:
-    """Returns the response to a GET request; raises the API's error message when it fails."""
+    """Return the response to a GET request; raise the API's error message when it fails."""
     return _request(address, key, "GET", f"{path}?{urlencode(query)}" if query else path)
 
 
 def post(address: ApiAddress, key: str, path: str, **body: Any) -> dict[str, Any]:
-    """Returns the response to a POST request."""
+    """Return the response to a POST request."""
     return _request(address, key, "POST", path, json.dumps(body))
 
 
 def fetch_health(address: ApiAddress, timeout: float = 2.0) -> dict[str, Any] | None:
-    """The response of `/healthz`, which needs no key; None when there is none."""
+    """Return the response of `/healthz`, which needs no key; None when there is none."""
     connection = http.client.HTTPConnection(address.host, address.api_port, timeout=timeout)
     try:
         connection.request("GET", "/healthz")

@@ -13,22 +13,22 @@ _UNSAFE_OR_COLOUR = re.compile(rf"(\x1b\[(?:0|31|32|33)m)|[{_CONTROL}]")
 
 
 def escape(text: str) -> str:
-    """Keeps tabs and newlines."""
+    """Keep tabs and newlines."""
     return _UNSAFE.sub(_make_visible, text)
 
 
 def escape_line(text: str) -> str:
-    """Escapes tabs and newlines too, so that the text stays on one line."""
+    """Escape tabs and newlines too, so that the text stays on one line."""
     return _UNSAFE_OR_LINE.sub(_make_visible, text)
 
 
 def escape_keeping_colours(text: str) -> str:
-    """Keeps the colours that `output` adds."""
+    """Keep the colours that `output` adds."""
     return _UNSAFE_OR_COLOUR.sub(lambda match: match[1] or _make_visible(match), text)
 
 
 def escape_json(text: str) -> str:
-    """Returns equivalent JSON; in valid JSON, control characters occur only inside strings."""
+    """Return equivalent JSON; in valid JSON, control characters occur only inside strings."""
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

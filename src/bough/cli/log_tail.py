@@ -14,7 +14,7 @@ POLL_INTERVAL = 0.2  # seconds between two reads of a followed log
 
 
 def read_last_lines(file: BinaryIO, log: Path, count: int) -> list[str]:
-    """Returns the last lines and leaves the file at their end. Reads no more of a long log than necessary."""
+    """Return the last lines and leave the file at their end. Read no more of a long log than necessary."""
     end = file.seek(0, os.SEEK_END)
     blocks: list[bytes] = []
     newlines = size = 0
@@ -32,7 +32,7 @@ def read_last_lines(file: BinaryIO, log: Path, count: int) -> list[str]:
 
 
 def follow(file: BinaryIO, log: Path) -> Iterator[str]:
-    """Yields each new line, forever; continues in the new file when the log is rotated or replaced."""
+    """Yield each new line, forever; continue in the new file when the log is rotated or replaced."""
     unfinished = b""
     while True:
         block = file.readline()
@@ -58,7 +58,7 @@ def _is_same(file: BinaryIO, log: Path) -> bool:
 
 
 def _read_rest(file: BinaryIO, log: Path) -> bytes:
-    """What was written after the last read and is now in the newest rotated file."""
+    """Return what was written after the last read and is now in the newest rotated file."""
     try:
         with log_rotation.newest_rotated_path(log).open("rb") as rotated:
             rotated.seek(file.tell())

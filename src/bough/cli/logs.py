@@ -66,7 +66,7 @@ def _suggest_endpoints(folder: Path, endpoint: str) -> str:
 
 
 def _show_redacted(line: str) -> None:
-    """Hides secrets: Postgres logs a failed statement as the tenant sent it."""
+    """Hide secrets: Postgres logs a failed statement as the tenant sent it."""
     output.print_text(escapes.escape(log.redact(line)))
 
 
@@ -75,7 +75,7 @@ def _show_readable(line: str) -> None:
 
 
 def _format_event(line: str) -> str:
-    """Formats an event as a line of text; returns anything else unchanged."""
+    """Format an event as a line of text; return anything else unchanged."""
     try:
         entry = json_text.loads(line)
     except ValueError:

@@ -48,7 +48,7 @@ class OperatorClient:
 
 
 def read_operator_key(settings: Settings) -> str:
-    """The key that control creates at the first start, before it is ready."""
+    """Return the key that control creates at the first start, before it is ready."""
     return (settings.keys / "operator").read_text().strip()
 
 

@@ -33,5 +33,5 @@ Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 def collect_flags(
     home: Path | None, api_port: int | None, gateway_port: int | None, domain: str | None, storage: str | None
 ) -> Flags:
-    """The settings that `up` and the processes it starts take as flags."""
+    """Return the settings that `up` and the processes it starts take as flags."""
     return {"home": home, "api_port": api_port, "gateway_port": gateway_port, "domain": domain, "storage": storage}

@@ -11,7 +11,7 @@ def has_any(settings: Settings) -> bool:
 
 
 def stop_all(settings: Settings) -> int:
-    """Stops every compute of this home; the caller holds its lock. Returns how many endpoints had a running compute."""
+    """Stop every compute of this home; the caller holds its lock. Return how many endpoints had a running compute."""
     return asyncio.run(_stop(settings)) if has_any(settings) else 0
 
 

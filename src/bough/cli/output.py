@@ -33,7 +33,7 @@ def print_error(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Prints a single line, so that a script can read it with one `read`."""
+    """Print a single line, so that a script can read it with one `read`."""
     print_json_line(json.dumps(value, default=str))
 
 
@@ -42,12 +42,12 @@ def print_json_line(line: str) -> None:
 
 
 def colorize(word: str, text: str | None = None) -> str:
-    """The text in the colour of the word; `echo` removes colours when the output is not a terminal."""
+    """Return the text in the colour of the word; `echo` removes colours when the output is not a terminal."""
     return typer.style(escapes.escape(word if text is None else text), fg=COLOURS.get(word))
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Aligns the columns. Wraps the last one to the width of a terminal, but not in a pipe."""
+    """Align the columns. Wrap the last one to the width of a terminal, but not in a pipe."""
     rows = [[_one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
     for row in rows:
@@ -73,7 +73,7 @@ def _wrap(text: str, indent: int) -> list[str]:
 
 
 def program_name() -> str:
-    """What this user can type to run us: `bough` when it is on the PATH, else a path."""
+    """Return what this user can type to run us: `bough` when it is on the PATH, else a path."""
     executable = Path(sys.executable).with_name("bough")
     on_path = shutil.which("bough")
     if on_path and Path(on_path).resolve() == executable.resolve():
@@ -83,7 +83,10 @@ def program_name() -> str:
     return str(executable.relative_to(working_folder)) if relative else str(executable)
 
 
-def format_command(arguments: str, home: Path) -> str:
-    """A command line for this home; it names the home only when it is not the default."""
-    default = Path("/var/lib/bough") if os.geteuid() == 0 else Path.cwd() / ".bough"
+def format_command(arguments: str, home: Path, *, as_root: bool = False) -> str:
+    """Return a command line for this home; it names the home only when it is not the default.
+
+    `as_root`: the command is to be run with sudo, under which the default differs.
+    """
+    default = Path("/var/lib/bough") if as_root or os.geteuid() == 0 else Path.cwd() / ".bough"
     return f"{program_name()} {arguments}" + ("" if home == default else f" --home {home}")

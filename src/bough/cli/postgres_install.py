@@ -9,7 +9,7 @@ from bough.engine.local.installs import installs
 
 
 def ensure_installed(settings: Settings, show_progress: bool) -> None:
-    """Downloads the configured Postgres versions that are missing."""
+    """Download the configured Postgres versions that are missing."""
     if find_missing_versions(settings):
         from bough.cli import progress  # noqa: PLC0415 - rich is slow to import; only a first start needs it
         from bough.engine.local.installs import download  # noqa: PLC0415
@@ -27,7 +27,7 @@ def find_missing_versions(settings: Settings) -> list[int]:
 
 
 def find_fetch_problem() -> tuple[str, str] | None:
-    """Why Postgres cannot be downloaded here, and the command that fixes it; None when it can."""
+    """Return why Postgres cannot be downloaded here, and the command that fixes it; None when it can."""
     if shutil.which("npm") or importlib.util.find_spec("pip"):
         return None
     problem = "Postgres is missing, and neither npm nor pip is installed to download it."

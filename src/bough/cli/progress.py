@@ -17,7 +17,7 @@ def display(bars: bool) -> AbstractContextManager[ProgressCallback]:
 
 @contextmanager
 def discard() -> Iterator[ProgressCallback]:
-    """Shows nothing."""
+    """Show nothing."""
     yield lambda _stage, _done, _total: None
 
 

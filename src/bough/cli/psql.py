@@ -17,7 +17,7 @@ from bough.cli.operator_client import OperatorClient
 from bough.domain import database as databases
 from bough.domain import role as roles
 from bough.errors import NotFound, PreconditionFailed
-from bough.supervisor import listeners
+from bough.supervisor import gateway_listeners
 
 MAX_LISTED = 10  # projects or branches in an error message
 # Variables of libpq that do not determine where and how to connect.
@@ -111,7 +111,7 @@ class _TargetFinder:
         raise PreconditionFailed(f"There are several projects; name one. {_list_names('Projects', matches)}")
 
     def _find_branch_id(self, project_id: str, name_or_id: str) -> str:
-        """Prefers a name, because a branch may be named like the id of another."""
+        """Prefer a name, because a branch may be named like the id of another."""
         branches = self._client.get(f"/projects/{project_id}/branches", search=name_or_id)["branches"]
         for key in ("name", "id"):
             for branch in branches:
@@ -121,7 +121,7 @@ class _TargetFinder:
         raise NotFound(f"There is no branch {name_or_id!r} in the project. {_list_names('Branches', branches)}")
 
     def _choose_endpoint(self, project_id: str, branch_id: str) -> dict[str, str]:
-        """Names a read-only endpoint when the branch has no other."""
+        """Name a read-only endpoint when the branch has no other."""
         endpoints = self._client.get(f"/projects/{project_id}/branches/{branch_id}/endpoints")["endpoints"]
         if not endpoints:
             raise NotFound("The branch has no endpoint yet; create one with `POST …/endpoints`.")
@@ -144,7 +144,7 @@ def _exec_psql(settings: config.Settings, target: PsqlTarget, arguments: list[st
         environment["PGPASSFILE"] = _make_passfile(target.role, target.password)
     connection_string = _format_connection_string(
         {
-            "host": str(listeners.local_socket_folder(settings)),
+            "host": str(gateway_listeners.local_socket_folder(settings)),
             "port": "5432",
             "user": target.role,
             "dbname": target.database,
@@ -164,7 +164,10 @@ def _find_program() -> Path:
 
 
 def _make_passfile(role: str, password: str) -> str:
-    """An anonymous file that only the psql process can open: the password is neither on disk nor visible in `ps`."""
+    """Return an anonymous file that only the psql process can open.
+
+    The password is neither on disk nor visible in `ps`.
+    """
     fd = os.memfd_create("passfile", 0)
     os.fchmod(fd, 0o600)  # libpq ignores a file with other permissions
     escaped = [text.replace("\\", "\\\\").replace(":", "\\:") for text in (role, password)]

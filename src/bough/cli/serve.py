@@ -87,7 +87,7 @@ async def _run_until_stopped(settings: config.Settings, inherited: InheritedFds)
 
 
 def _stop_request(alive_fd: int) -> asyncio.Future[bool]:
-    """Resolves when the process must stop: True to stop computes too, False to leave them running."""
+    """Resolve when the process must stop: True to stop computes too, False to leave them running."""
     loop = asyncio.get_running_loop()
     request: asyncio.Future[bool] = loop.create_future()
 

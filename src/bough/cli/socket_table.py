@@ -14,7 +14,7 @@ def is_listening(port: int, inodes: Collection[int]) -> bool:
 
 
 def _listeners() -> Iterator[tuple[int, int]]:
-    """Port and inode of every listening socket; the kernel lists them before all others."""
+    """Yield port and inode of every listening socket; the kernel lists them before all others."""
     for file in _FILES:
         with suppress(OSError), file.open() as lines:
             next(lines, None)

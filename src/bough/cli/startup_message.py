@@ -42,7 +42,7 @@ def show(settings: Settings, ports: Ports, *, json: bool, detached: bool) -> Non
 
 
 def _sign_in_url(settings: Settings, ports: Ports) -> str | None:
-    """The operator's first sign-in link, which works once; None after it was used."""
+    """Return the operator's first sign-in link, which works once; None after it was used."""
     try:
         token = operator_link_file(settings).read_text().strip()
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def _show_how_to_connect(settings: Settings, address: ApiAddress, key: str) -> N
 
 
 def _find_newest_project(address: ApiAddress, key: str) -> tuple[str, str] | None:
-    """The name and URI of the newest project, if it has the default role and database and stores the password."""
+    """Return the name and URI of the newest project if it has the default role and database and stores the password."""
     defaults = {"role_name": role.DEFAULT_NAME, "database_name": database.DEFAULT_NAME}
     try:
         projects = api_client.get(address, key, "/projects", limit=1)["projects"]

@@ -91,7 +91,7 @@ def _row(name: str, value: Any) -> tuple[str, str]:
     if name == "uptime_seconds":
         return "uptime", str(timedelta(seconds=value))
     if name.endswith("_bytes"):
-        return name.removesuffix("_bytes").replace("_", " "), byte_sizes.format_bytes(value)
+        return name.removesuffix("_bytes").replace("_", " "), byte_sizes.format_mb_or_gb(value)
     if name == "gateway_workers":
         return "gateway workers", ", ".join(_format_worker(**worker) for worker in value)
     if isinstance(value, bool):

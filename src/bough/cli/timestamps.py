@@ -12,7 +12,7 @@ _AGO = re.compile(r"(\d{1,9}) ?([smhdw])")
 
 
 def parse_timestamp(text: str, option: str) -> datetime:
-    """The timestamp in UTC; `2h` means two hours ago."""
+    """Return the timestamp in UTC; `2h` means two hours ago."""
     try:
         if match := _AGO.fullmatch(text.strip()):
             return clock.now() - timedelta(**{_UNITS[match[2]]: int(match[1])})
@@ -24,5 +24,5 @@ def parse_timestamp(text: str, option: str) -> datetime:
 
 
 def format_timestamp(text: str) -> str:
-    """A timestamp of the API in local time."""
+    """Return a timestamp of the API in local time."""
     return f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -67,7 +67,7 @@ class Context:
     def organization_plan(self, organization: Organization) -> Plan:
         return self.services.settings.plan(organization.plan)
 
-    async def project_plan(self, rows: Rows, project: Project) -> Plan:
+    async def load_project_plan(self, rows: Rows, project: Project) -> Plan:
         """The plan of the organization that owns the project, whoever the caller is."""
         return self.organization_plan(await lookup.organization_of(rows, self.principal, project))
 

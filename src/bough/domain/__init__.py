@@ -1,1 +1,1 @@
-"""What things are and which moves are legal. Pure: no I/O, no clock, no async."""
+"""Domain objects and their legal state transitions. Pure: no I/O, no clock, no async."""

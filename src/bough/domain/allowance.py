@@ -1,6 +1,6 @@
 """Limits of storage and traffic, and the states of branches and projects that exceed them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -8,7 +8,6 @@ from bough.ids import ProjectId
 
 HARD_LIMIT_FACTOR = 1.2  # times the limit: above it, the branch is read-only
 RELEASE_FACTOR = 0.95  # times the limit: a full branch must fall below it to be released, which prevents flapping
-_UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
 class Fullness(StrEnum):
@@ -25,13 +24,13 @@ def is_worse(fullness: Fullness, than: Fullness) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransferPeriod:
+class DataTransferPeriod:
     """The period for which the outgoing traffic of a project is counted, usually a month."""
 
     project_id: ProjectId
     began_at: datetime
     bytes_before: int  # the total at the start of the period
-    is_over: bool = False  # the limit of the plan is reached
+    is_limit_reached: bool = field(default=False, metadata={"column": "is_over"})
 
 
 def classify_fullness(current: Fullness, stored_bytes: int, limit_bytes: int) -> Fullness:
@@ -50,12 +49,12 @@ def classify_fullness(current: Fullness, stored_bytes: int, limit_bytes: int) ->
 
 
 def current_transfer_period(
-    known: TransferPeriod | None,
+    known: DataTransferPeriod | None,
     project_id: ProjectId,
     created_at: datetime,
     transferred_bytes: int,
     month_start: datetime | None,
-) -> TransferPeriod:
+) -> DataTransferPeriod:
     """Return the current period. Without `month_start`, the first period never ends.
 
     For an older project without a known period, earlier traffic does not count: how much of it was in this month is
@@ -63,31 +62,13 @@ def current_transfer_period(
     """
     if known is None:
         is_older = month_start is not None and created_at < month_start
-        known = TransferPeriod(
+        known = DataTransferPeriod(
             project_id=project_id, began_at=created_at, bytes_before=transferred_bytes if is_older else 0
         )
     if month_start is None or known.began_at >= month_start:
         return known
-    return TransferPeriod(project_id=project_id, began_at=month_start, bytes_before=transferred_bytes)
+    return DataTransferPeriod(project_id=project_id, began_at=month_start, bytes_before=transferred_bytes)
 
 
-def update_transfer_period(period: TransferPeriod, transferred_bytes: int, limit_bytes: int) -> TransferPeriod:
-    return replace(period, is_over=transferred_bytes - period.bytes_before >= limit_bytes)
-
-
-def start_of_month(now: datetime) -> datetime:
-    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-
-
-def start_of_next_month(now: datetime) -> datetime:
-    first = start_of_month(now)
-    return first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
-
-
-def format_bytes(size: int) -> str:
-    """In the largest unit that fits, such as 100 MB."""
-    unit, value = 0, float(size)
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value /= 1024
-        unit += 1
-    return f"{round(value, 1):g} {_UNITS[unit]}"
+def update_transfer_period(period: DataTransferPeriod, transferred_bytes: int, limit_bytes: int) -> DataTransferPeriod:
+    return replace(period, is_limit_reached=transferred_bytes - period.bytes_before >= limit_bytes)

@@ -1,7 +1,7 @@
 """An entry of the audit log: who did what, when and from where."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -42,5 +42,5 @@ class AuditEntry:
     action: str
     org_id: OrganizationId | None
     project_id: ProjectId | None
-    thing: str  # the affected resource inside the organization or project
+    resource: str = field(metadata={"column": "thing"})  # inside the organization or project
     details: Mapping[str, Any]

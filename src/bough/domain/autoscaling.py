@@ -61,7 +61,7 @@ def next_scaling_state(state: ScalingState, load: Load, min_cu: float, max_cu: f
 
 
 def required_size(load: Load, min_cu: float, max_cu: float) -> float:
-    """The smallest size that the load does not exceed."""
+    """Return the smallest size that the load does not exceed."""
     for cu in list_sizes(min_cu, max_cu):
         if load.cores <= SCALE_UP_THRESHOLD * cu and load.memory_bytes <= SCALE_UP_THRESHOLD * memory_bytes_for(cu):
             return cu

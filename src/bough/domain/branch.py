@@ -87,7 +87,7 @@ class Lineage:
     created_at: datetime
     began_at: datetime | None = None  # the earliest restorable time; None: nothing can be restored yet
     began_lsn: str | None = None  # the earliest restorable WAL position
-    history_bytes: int = 0  # size of WAL archive and base backups
+    history_bytes: int = 0  # size of the WAL archive and the bases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

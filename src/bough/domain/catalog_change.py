@@ -93,7 +93,7 @@ _SECRET = "verifier"
 
 
 def encode_change(change: RequestedChange) -> dict[str, Any]:
-    """The stored form, without the verifier."""
+    """Return the stored form, without the verifier."""
     fields = {name: value for name, value in asdict(change).items() if name != _SECRET}
     return {"kind": _NAMES[type(change)], **fields}
 

@@ -9,5 +9,5 @@ def build_connection_uri(*, role: str, password: str, host: str, database: str) 
 
 
 def _quote(part: str) -> str:
-    """Dots are quoted too, because one client splits the URI at its first dot to find the host."""
+    """Dot are quoted too, because one client splits the URI at its first dot to find the host."""
     return quote(part, safe="").replace(".", "%2E")

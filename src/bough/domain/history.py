@@ -41,14 +41,14 @@ class RecoveryTarget:
 
 
 def encode_target(target: RecoveryTarget) -> dict[str, str]:
-    """The stored form, part of the parameters of an operation."""
+    """Return the stored form, part of the parameters of an operation."""
     point = target.point
     fields = {_VOLUME: target.volume_id, _LSN: point.lsn, _AT: point.at.isoformat() if point.at else None}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def decode_target(parameters: Mapping[str, Any]) -> RecoveryTarget | None:
-    """None when the parameters contain no target."""
+    """Return None when the parameters contain no target."""
     if _VOLUME not in parameters:
         return None
     at = parameters.get(_AT)

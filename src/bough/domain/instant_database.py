@@ -68,7 +68,7 @@ def cancel_claim(database: InstantDatabase, user_id: UserId, now: datetime) -> I
 
 
 def complete_claim(database: InstantDatabase, user_id: UserId, now: datetime) -> InstantDatabase:
-    """Requires a claim by the same user that has not expired."""
+    """Require a claim by the same user that has not expired."""
     _check_claimable(database, user_id, now)
     if database.status(now) is not InstantStatus.CLAIMING:
         raise Conflict("This claim has expired, and nothing was changed. Start it again.")

@@ -43,6 +43,11 @@ class LockScope:
     creates_branch: bool = False
 
     @classmethod
+    def project(cls, project_id: ProjectId) -> "LockScope":
+        """The whole project."""
+        return cls(level=LockLevel.PROJECT, project_id=project_id)
+
+    @classmethod
     def of(
         cls, request: LockRequest, project_id: ProjectId, branch_id: BranchId | None, endpoint_id: EndpointId | None
     ) -> "LockScope":
@@ -72,7 +77,7 @@ def locks_conflict(one: LockScope, other: LockScope) -> bool:
 
 
 def _shared_ids(one: LockScope, other: LockScope) -> set[BranchId | SnapshotId | None]:
-    """The branches and snapshots that both scopes name."""
+    """Return the branches and snapshots that both scopes name."""
     return {one.branch_id, one.also_locked_id} & {other.branch_id, other.also_locked_id} - {None}
 
 
@@ -85,7 +90,7 @@ def _excludes(one: LockScope, other: LockScope, shared: set[BranchId | SnapshotI
 
 
 def _changes_source(reader: LockScope, other: LockScope) -> bool:
-    """Whether `other` changes what `reader` copies. Creating the source does not conflict: the copy runs after it."""
+    """Return whether `other` changes what `reader` copies. Creating the source does not: the copy runs after it."""
     if reader.source_id is None or other.creates_branch:
         return False
     return reader.source_id == other.also_locked_id or (

@@ -8,7 +8,7 @@ _FORM = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 
 
 def to_int(text: str) -> int:
-    """The byte position."""
+    """Return the byte position."""
     high, low = text.split("/")
     return (int(high, 16) << 32) + int(low, 16)
 

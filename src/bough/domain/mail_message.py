@@ -7,9 +7,8 @@ from datetime import datetime
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailMessage:
     id: int
-    recipient: (
-        str | None
-    )  # None: discarded; queued only so that a request takes equally long with and without an account
+    # None: the mail is discarded. It is queued only so that a request takes equally long with and without an account.
+    recipient: str | None
     subject: str
     sealed_text: str
     tries: int

@@ -7,7 +7,7 @@ Its row is both the queue entry and the public record. `OperationKind` names wha
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any
 
 from bough.ids import BranchId, EndpointId, OperationId, ProjectId
@@ -62,13 +62,13 @@ _VARIANT, _CHANGE = "variant", "change"
 
 
 def encode_kind(kind: OperationKind, parameters: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The columns `action` and `parameters`."""
+    """Return the columns `action` and `parameters`."""
     stored = STORED_KINDS[kind]
     return stored.action, parameters if stored.variant is None else {_VARIANT: stored.variant, **parameters}
 
 
 def decode_kind(action: str, stored: Mapping[str, Any]) -> tuple[OperationKind, Mapping[str, Any]]:
-    """The kind and the parameters of a row."""
+    """Return the kind and the parameters of a row."""
     parameters = {name: value for name, value in stored.items() if name != _VARIANT}
     if action == STORED_KINDS[OperationKind.CHANGE_CATALOG].action and _CHANGE in parameters:
         return OperationKind.CHANGE_CATALOG, parameters
@@ -88,6 +88,13 @@ class OperationStatus(StrEnum):
 TERMINAL_STATUSES = frozenset(
     {OperationStatus.FINISHED, OperationStatus.FAILED, OperationStatus.CANCELLED, OperationStatus.SKIPPED}
 )
+
+
+class Lane(Enum):
+    """Urgent operations have workers of their own."""
+
+    URGENT = "urgent"
+    REGULAR = "regular"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +121,15 @@ class Operation:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     is_urgent: bool = False  # a client waits for it to connect
-    crashes: int = 0  # how often control died while the current step ran
+    crashes: int = 0  # how often the control process died while the current step ran
 
     @property
     def has_ended(self) -> bool:
         return self.status in TERMINAL_STATUSES
+
+    @property
+    def lane(self) -> Lane:
+        return Lane.URGENT if self.is_urgent else Lane.REGULAR
 
     @property
     def stored_action(self) -> str:

@@ -36,7 +36,7 @@ class PoolSettings:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "PoolSettings":
-        """Accepts missing and unknown keys: the sender may be of another version."""
+        """Accept missing and unknown keys: the sender may be of another version."""
         return cls(**{name: body[name] for name in cls.__slots__ if name in body})
 
 

@@ -16,7 +16,7 @@ class RetainedRange:
 
 
 def select_retained(ranges: Sequence[LineageRange], earliest_at: datetime) -> list[RetainedRange]:
-    """The ranges that a restore window from `earliest_at` on needs, oldest first.
+    """Return the ranges that a restore window from `earliest_at` on needs, oldest first.
 
     A time whose changes were discarded by a restore means the end of the range before it, however old that is. So a
     range expires only when the window starts after the start of the next range.

@@ -36,10 +36,10 @@ class Right(StrEnum):
     READ = "read"
     CONNECT = "see passwords of"
     WRITE = "change"
-    SEE_PEOPLE = "see the people of"
+    SEE_MEMBERS = "see the people of"
     SHARE = "share"
     DELETE = "delete"
-    TRANSFER = "give away"
+    TRANSFER = "transfer"
 
 
 class OrgRight(StrEnum):
@@ -48,8 +48,8 @@ class OrgRight(StrEnum):
     READ = "see"
     SEE_MEMBERS = "see the members of"
     CREATE_PROJECTS = "create projects in"
-    MAKE_PROJECT_KEYS = "make keys for projects of"
-    AUDIT = "read the audit of"
+    CREATE_PROJECT_KEYS = "create keys for projects of"
+    AUDIT = "read the audit log of"
     MANAGE = "manage"
 
 
@@ -77,7 +77,7 @@ ORG_RIGHT_ROLES: Mapping[OrgRight, frozenset[MemberRole]] = {
     OrgRight.READ: _ALL_ROLES,
     OrgRight.SEE_MEMBERS: _ORGANIZATION_WIDE_ROLES,
     OrgRight.CREATE_PROJECTS: _ADMINS | {MemberRole.MEMBER},
-    OrgRight.MAKE_PROJECT_KEYS: _ADMINS | {MemberRole.MEMBER, MemberRole.EDITOR},
+    OrgRight.CREATE_PROJECT_KEYS: _ADMINS | {MemberRole.MEMBER, MemberRole.EDITOR},
     OrgRight.AUDIT: _ADMINS,
     OrgRight.MANAGE: _ADMINS,
 }
@@ -87,7 +87,7 @@ SHARED_LEVEL = AccessLevel.EDITOR  # of a project shared by e-mail
 
 
 def resolve_level(role: MemberRole | None, project_role: ProjectRole | None, *, is_shared: bool) -> AccessLevel:
-    """The access level of a user, from the role in the project's organization, the role on the project, and sharing."""
+    """Return a user's access level, from the role in the organization, the role on the project, and sharing."""
     if role is MemberRole.ADMIN:
         return AccessLevel.ADMIN
     inside = AccessLevel.NONE if role is None else project_role.level if project_role else ROLE_LEVELS[role]
@@ -95,10 +95,10 @@ def resolve_level(role: MemberRole | None, project_role: ProjectRole | None, *, 
 
 
 def is_allowed(right: Right, level: AccessLevel, role: MemberRole | None) -> bool:
-    """Whether a user with this level has the right; `role` is the role in the project's organization."""
+    """Return whether a user with this level has the right; `role` is the role in the project's organization."""
     if level < AccessLevel.VIEWER:
         return False
-    if right is Right.SEE_PEOPLE:
+    if right is Right.SEE_MEMBERS:
         return level is AccessLevel.ADMIN or role in _ORGANIZATION_WIDE_ROLES
     if right is Right.TRANSFER:  # only admins may move a project out of their organization
         return role is MemberRole.ADMIN

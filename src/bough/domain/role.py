@@ -37,5 +37,5 @@ def new_password() -> str:
 
 
 def password_sealing_purpose(branch_id: BranchId, role_name: str) -> str:
-    """The purpose under which the vault seals the password of a role."""
+    """Return the purpose under which the vault seals the password of a role."""
     return f"password of {role_name} on {branch_id}"

@@ -56,17 +56,17 @@ def check_expiry(at: datetime | None, now: datetime) -> datetime | None:
 
 
 def default_name(branch_name: str, at: datetime) -> str:
-    """The name of a snapshot that is created without one."""
+    """Return the name of a snapshot that is created without one."""
     return f"{branch_name} {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def make_unique_name(preferred_name: str, existing_names: Collection[str]) -> str:
-    """The name, with a number appended when it is in use."""
+    """Return the name, with a number appended when it is in use."""
     names = (preferred_name, *(f"{preferred_name} ({number})" for number in range(2, len(existing_names) + 3)))
     return next(name for name in names if name not in existing_names)
 
 
 def make_replaced_name(branch_name: str, existing_names: Collection[str]) -> str:
-    """The new name of a branch that another one replaces."""
+    """Return the new name of a branch that another one replaces."""
     names = (f"{branch_name} (old)", *(f"{branch_name} (old {number})" for number in range(2, len(existing_names) + 3)))
     return next(name for name in names if name not in existing_names)

@@ -86,19 +86,19 @@ def _check_item(where: str, item: ScheduleItem) -> None:
 
 
 def _run_times_key(item: ScheduleItem) -> tuple[Frequency, int | None, int | None]:
-    """Equal for items that run at the same times."""
+    """Return a key that is equal for items that run at the same times."""
     if item.frequency is Frequency.HOURLY:
         return item.frequency, None, None
     return item.frequency, item.hour, item.day if item.frequency in _DAYS else None
 
 
 def count_retained(items: Iterable[ScheduleItem]) -> int:
-    """How many snapshots exist at the same time in the long run. Items without a retention count as one."""
+    """Return how many snapshots exist at the same time in the long run. Items without a retention count as one."""
     return sum(-(-(item.retention_seconds or 1) // _SECONDS[item.frequency]) for item in items)
 
 
 def list_due(items: Iterable[ScheduleItem], since: datetime, now: datetime) -> list[ScheduledSnapshot]:
-    """For each item the latest run from `since` to now. Of two with the same time, the longer retention wins."""
+    """Return for each item the latest run from `since` to now. Of two with the same time, the longer retention wins."""
     found: dict[tuple[Frequency, datetime], ScheduledSnapshot] = {}
     for item in items:
         at = last_run_at(item, now)
@@ -119,22 +119,22 @@ def _retention_or_max(due: ScheduledSnapshot) -> timedelta:
 
 
 def next_run_of_all(items: Iterable[ScheduleItem], now: datetime) -> datetime | None:
-    """The first run after now; None for an empty schedule."""
+    """Return the first run after now; None for an empty schedule."""
     return min((next_run_at(item, now) for item in items), default=None)
 
 
 def last_run_at(item: ScheduleItem, now: datetime) -> datetime:
-    """The last run at or before now."""
+    """Return the last run at or before now."""
     return max(at for at in _nearby_runs(item, now.astimezone(UTC)) if at <= now)
 
 
 def next_run_at(item: ScheduleItem, now: datetime) -> datetime:
-    """The first run after now."""
+    """Return the first run after now."""
     return min(at for at in _nearby_runs(item, now.astimezone(UTC)) if at > now)
 
 
 def _nearby_runs(item: ScheduleItem, now: datetime) -> list[datetime]:
-    """The runs before and after now."""
+    """Return the runs before and after now."""
     whole = now.replace(minute=0, second=0, microsecond=0)
     if item.frequency is Frequency.HOURLY:
         return [whole, whole + timedelta(hours=1)]
@@ -154,7 +154,7 @@ def _in_month(hour: datetime, months: int, day: int) -> datetime:
 
 
 def encode_items(items: Iterable[ScheduleItem]) -> list[dict[str, Any]]:
-    """The stored form."""
+    """Return the stored form."""
     return [{name: value for name, value in asdict(item).items() if value is not None} for item in items]
 
 

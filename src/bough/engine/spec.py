@@ -21,11 +21,11 @@ class BranchSpec:
     project_id: ProjectId
     volume_id: VolumeId
     install: str
-    parent: VolumeId | None = None  # the volume it is cloned from; None: an empty Postgres
-    point: Point = HEAD  # in the parent's history; the parent volume may be retired
+    source_volume_id: VolumeId | None = None  # what it is cloned from; None: an empty Postgres
+    point: Point = HEAD  # in the history of the source, which may be retired
     settings: Mapping[str, str] | None = None  # of the compute that starts immediately; None: no compute does
-    is_replica: bool = False  # for a read replica of the parent, which can be created again at any time
-    is_snapshot: bool = False  # no server opens it, and once created it does not depend on its parent
+    is_replica: bool = False  # for a read replica of the source, which can be created again at any time
+    is_snapshot: bool = False  # no server opens it, and once created it does not depend on its source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def build_branch_spec(
         project_id=project.id,
         volume_id=branch.volume_id,
         install=project.install,
-        parent=target.volume_id if target else None,
+        source_volume_id=target.volume_id if target else None,
         point=target.point if target else HEAD,
         settings=settings or None,
     )
@@ -114,7 +114,7 @@ def build_compute_spec(
         install=project.install,
         max_cu=endpoint.max_cu,
         min_cu=endpoint.min_cu,
-        settings={**_build_settings(project, endpoint), **_build_full_settings(branch)},
+        settings={**_build_settings(project, endpoint), **_build_fullness_settings(branch)},
         is_read_only=branch.fullness is Fullness.OVERFULL,
         roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_pending else None) for role in roles),
         databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases if each.is_pending),
@@ -144,7 +144,7 @@ def _build_replica_spec(
     )
 
 
-def _build_full_settings(branch: Branch) -> dict[str, str]:
+def _build_fullness_settings(branch: Branch) -> dict[str, str]:
     """A full branch is read-only by default. To delete rows, a client starts a read-write transaction."""
     return {} if branch.fullness is Fullness.BELOW_LIMIT else {"default_transaction_read_only": "on"}
 

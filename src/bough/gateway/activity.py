@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bough import log
-from bough.domain.gateway_protocol import ActivityReport, EndpointReport, PoolReport
+from bough.domain.gateway_reports import ActivityReport, EndpointReport, PoolReport
 from bough.errors import PlatformError
 from bough.gateway.cache import ControlCache
 from bough.gateway.control_plane import ControlPlane, ControlUnavailable
@@ -76,7 +76,7 @@ class ActivityReporter:
         for name, hint in body.items():
             if counters := self._counters.get(EndpointId(name)):
                 counters.read_only_hint = _encode_hint(hint)
-        self._cache.invalidate(EndpointId(name) for name in body)  # cached answers carry the old hints
+        self._cache.invalidate(EndpointId(name) for name in body)  # cached access replies carry the old hints
         return True
 
     @property

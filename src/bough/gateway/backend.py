@@ -91,7 +91,9 @@ async def _connect_and_log_in(address: ComputeAddress, target: ConnectionTarget)
         except TimeoutError as error:
             raise Unavailable("The compute did not complete the login in time; try again.") from error
         except ProtocolError as error:
-            raise Unavailable(f"The compute did not answer the login as Postgres does: {error}.") from error
+            raise Unavailable(
+                f"The compute's reply to the login does not follow the Postgres protocol: {error}."
+            ) from error
 
 
 def _build_backend(

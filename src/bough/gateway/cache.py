@@ -1,6 +1,6 @@
-"""A cache of control's answers, so that most connections need no request and clients do not notice a restart.
+"""A cache of control's access replies, so that most connections need no request and clients do not notice a restart.
 
-An answer is fresh for a few seconds. While control is unavailable, the cache uses an old answer, and asks the
+A reply is fresh for a few seconds. While control is unavailable, the cache uses an old reply, and asks the
 other workers for what it does not hold itself.
 """
 
@@ -14,7 +14,7 @@ from bough.gateway.control_plane import ControlPlane, ControlUnavailable, retry_
 from bough.gateway.peers import WorkerPeers
 from bough.ids import EndpointId
 
-RECALL_REQUEST = "recall"  # to another worker
+CACHED_ACCESS_REQUEST = "recall"  # to another worker
 FRESH_SECONDS = 2.0
 _MAX_ENTRIES = 20_000
 
@@ -22,23 +22,23 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class LruCache(Generic[K, V]):
-    """The most recent answers; the one written longest ago leaves first."""
+class BoundedCache(Generic[K, V]):
+    """Keeps a limited number of entries; evicts the one that was written longest ago."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
 
-    def put(self, key: K, answer: V) -> None:
-        self._entries[key] = (clock.monotonic(), answer)
+    def put(self, key: K, value: V) -> None:
+        self._entries[key] = (clock.monotonic(), value)
         self._entries.move_to_end(key)
         if len(self._entries) > _MAX_ENTRIES:
             self._entries.popitem(last=False)
 
     def get(self, key: K, *, max_age: float | None = None) -> V | None:
-        stored_at, answer = self._entries.get(key, (0.0, None))
-        if answer is None or (max_age is not None and clock.monotonic() - stored_at > max_age):
+        stored_at, value = self._entries.get(key, (0.0, None))
+        if value is None or (max_age is not None and clock.monotonic() - stored_at > max_age):
             return None
-        return answer
+        return value
 
     def drop(self, key: K) -> None:
         self._entries.pop(key, None)
@@ -52,12 +52,12 @@ class ControlCache:
     def __init__(self, control_plane: ControlPlane, peers: WorkerPeers | None = None) -> None:
         self._control_plane = control_plane
         self._peers = peers
-        self._access: LruCache[tuple[EndpointId, str], Access] = LruCache()
+        self._access: BoundedCache[tuple[EndpointId, str], Access] = BoundedCache()
         # Unknown roles are cached as long as known ones, or response times would reveal which roles exist. They
         # have a cache of their own, so that guessed names evict only guessed names.
-        self._unknown: LruCache[tuple[EndpointId, str], Access] = LruCache()
+        self._unknown: BoundedCache[tuple[EndpointId, str], Access] = BoundedCache()
         self._change_count = 0
-        self._addresses: LruCache[EndpointId, ComputeAddress] = LruCache()
+        self._addresses: BoundedCache[EndpointId, ComputeAddress] = BoundedCache()
 
     async def get_access(self, endpoint: EndpointId, role: str) -> Access:
         key = endpoint, role
@@ -66,7 +66,7 @@ class ControlCache:
         change_count = self._change_count
         access = await self._fetch_access(endpoint, role)
         self.invalidate_access(endpoint, role)
-        if change_count == self._change_count:  # otherwise the answer may be older than a change
+        if change_count == self._change_count:  # otherwise the reply may be older than a change
             (self._access if access.is_known else self._unknown).put(key, access)
         return access
 
@@ -86,15 +86,15 @@ class ControlCache:
         return await retry_while_unavailable(lambda: self._control_plane.get_access(endpoint, role))
 
     async def _ask_peers(self, endpoint: EndpointId, role: str) -> Access | None:
-        reply = self._peers and await self._peers.request_any(RECALL_REQUEST, [endpoint, role])
+        reply = self._peers and await self._peers.request_any(CACHED_ACCESS_REQUEST, [endpoint, role])
         if not reply:
             return None
         if reply["address"] is not None:
             self._addresses.put(endpoint, ComputeAddress.from_json(reply["address"]))
         return Access.from_json(reply["access"])
 
-    async def handle_recall(self, body: Any) -> dict[str, Any] | None:
-        """Return the cached answer about a role and the last address of its compute, for another worker."""
+    async def handle_cached_access_request(self, body: Any) -> dict[str, Any] | None:
+        """Return the cached access reply about a role and the last address of its compute, for another worker."""
         endpoint, role = body
         access, address = self._find((endpoint, role)), self.get_address(endpoint)
         if access is None:
@@ -112,11 +112,11 @@ class ControlCache:
         self._addresses.drop(endpoint)
 
     def invalidate_access(self, endpoint: EndpointId, role: str) -> None:
-        """Drop the answer about a role, such as after a failed login: its password may just have changed."""
+        """Drop the access reply about a role, such as after a failed login: its password may just have changed."""
         for cache in (self._access, self._unknown):
             cache.drop((endpoint, role))
 
-    async def handle_forget(self, body: Any) -> bool:
+    async def handle_invalidation(self, body: Any) -> bool:
         """Handle control's notification that endpoints have changed."""
         self.invalidate(EndpointId(name) for name in body)
         return True

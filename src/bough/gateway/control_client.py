@@ -20,12 +20,11 @@ from bough.domain.gateway_protocol import (
     WAKE_REPLY_TIMEOUT_SECONDS,
     Access,
     AccessRequest,
-    ActivityReport,
     ComputeAddress,
     ErrorReply,
-    ReportReply,
     WakeRequest,
 )
+from bough.domain.gateway_reports import ActivityReport, ReportReply
 from bough.errors import ErrorKind, Internal, PlatformError
 from bough.gateway.control_plane import ControlUnavailable
 from bough.ids import EndpointId

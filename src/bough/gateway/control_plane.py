@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from bough.domain.gateway_protocol import CONTROL_RETRY_SECONDS, Access, ActivityReport, ComputeAddress
+from bough.domain.gateway_protocol import CONTROL_RETRY_SECONDS, Access, ComputeAddress
+from bough.domain.gateway_reports import ActivityReport
 from bough.errors import Unavailable
 from bough.ids import EndpointId
 
@@ -14,7 +15,7 @@ T = TypeVar("T")
 
 
 class ControlUnavailable(Unavailable):
-    """Control does not answer. It may be restarting."""
+    """Control does not respond. It may be restarting."""
 
 
 class ControlPlane(Protocol):
@@ -24,7 +25,7 @@ class ControlPlane(Protocol):
         """Return when the compute accepts connections."""
 
     async def report(self, report: ActivityReport) -> Sequence[EndpointId]:
-        """Return the endpoints that have changed, so that cached answers about them are invalid."""
+        """Return the endpoints that have changed, so that cached access replies about them are invalid."""
 
 
 async def retry_while_unavailable(request: Callable[[], Awaitable[T]]) -> T:

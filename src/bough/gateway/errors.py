@@ -44,17 +44,13 @@ def endpoint_closed_error(reason: str) -> ConnectionRejected:
     return ConnectionRejected(ErrorResponse(sqlstate="53400", message=reason))  # configuration_limit_exceeded
 
 
-ENCRYPTION_REQUIRED = ConnectionRejected(
-    ErrorResponse(
-        sqlstate="28000",
-        message="this server accepts encrypted connections only",
-        hint="Add sslmode=require to the connection string.",
-    )
+ENCRYPTION_REQUIRED = ErrorResponse(
+    sqlstate="28000",
+    message="this server accepts encrypted connections only",
+    hint="Add sslmode=require to the connection string.",
 )
-ALPN_REQUIRED = ConnectionRejected(
-    ErrorResponse(
-        sqlstate="08P01", message="direct TLS requires the ALPN protocol postgresql", hint="Use a newer client."
-    )
+ALPN_REQUIRED = ErrorResponse(
+    sqlstate="08P01", message="direct TLS requires the ALPN protocol postgresql", hint="Use a newer client."
 )
 LOCAL_SOCKET_DENIED = ErrorResponse(
     sqlstate="28000",

@@ -5,7 +5,7 @@ import ssl
 from dataclasses import dataclass
 
 from bough.gateway.channel import ConnectionLost, PlainChannel, TlsChannel
-from bough.gateway.errors import ALPN_REQUIRED, ENCRYPTION_REQUIRED
+from bough.gateway.errors import ALPN_REQUIRED, ENCRYPTION_REQUIRED, ConnectionRejected
 from bough.gateway.stream import Stream
 from bough.gateway.tls import ALPN, CertificateReloader, SniSocket
 from bough.gateway.wire import messages
@@ -42,7 +42,7 @@ async def perform_handshake(
     if not client.is_local and await _begins_with_tls(client.stream):
         await _encrypt(client, certificates)
         if client.stream.channel.socket.selected_alpn_protocol() != ALPN:  # type: ignore[attr-defined]
-            raise ALPN_REQUIRED
+            raise ConnectionRejected(ALPN_REQUIRED)
     for _ in range(_MAX_PACKETS):
         packet = await _read_packet(client.stream)
         if isinstance(packet, SslRequest) and not client.is_encrypted and not client.is_local:
@@ -51,7 +51,7 @@ async def perform_handshake(
         elif isinstance(packet, SslRequest | GssRequest):
             await client.stream.send(messages.REJECT_ENCRYPTION)
         elif isinstance(packet, StartupMessage) and not client.is_encrypted and not client.is_local:
-            raise ENCRYPTION_REQUIRED
+            raise ConnectionRejected(ENCRYPTION_REQUIRED)
         else:
             return packet
     raise ProtocolError("the client requests encryption repeatedly")

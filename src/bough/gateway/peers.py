@@ -56,7 +56,7 @@ class WorkerPeers:
             os.close(fd)
 
     async def request(self, number: int, request_name: str, body: Any) -> Any:
-        """Return the worker's reply, or None if it does not answer."""
+        """Return the worker's reply, or None if it does not respond."""
         with suppress(OSError, TimeoutError, ValueError):
             async with asyncio.timeout(_REQUEST_TIMEOUT_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(self._path(number))

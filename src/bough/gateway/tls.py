@@ -48,6 +48,8 @@ def _load_certificate(path: Path) -> ServerCertificate:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+    # Some versions of Python set this option; a client whose connection is lost would then look half-closed.
+    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
     context.num_tickets = 0  # clients do not resume sessions, and each ticket costs a message
     context.set_alpn_protocols([ALPN])
     context.sslsocket_class = SniSocket

@@ -113,10 +113,10 @@ def request_handlers(services: GatewayServices) -> RequestHandlers:
     """The requests that other workers and control may send to this worker."""
     return {
         cancel.CANCEL_REQUEST: services.cancel_keys.handle_peer_request,
-        cache.RECALL_REQUEST: services.cache.handle_recall,
-        gateway_protocol.FORGET: services.cache.handle_forget,
-        gateway_protocol.HINT: services.activity.handle_hints,
-        gateway_protocol.END: services.sessions.handle_end,
+        cache.CACHED_ACCESS_REQUEST: services.cache.handle_cached_access_request,
+        gateway_protocol.INVALIDATE_ENDPOINTS: services.cache.handle_invalidation,
+        gateway_protocol.SET_HINTS: services.activity.handle_hints,
+        gateway_protocol.END_SESSIONS: services.sessions.handle_end,
     }
 
 
@@ -141,4 +141,4 @@ async def _reload_certificate(certificates: CertificateReloader) -> None:
             if certificates.reload_if_changed():
                 logger.info("certificate_reloaded")
         except PlatformError as error:
-            logger.error("certificate_rejected", error=error.public_message)
+            logger.error("certificate_rejected", reason=error.public_message)

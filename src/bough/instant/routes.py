@@ -6,12 +6,12 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic_core import to_json
 
 from bough.control.audit import AuditRecord
-from bough.control.instant.creation import NewInstantDatabase, create_instant_database
+from bough.control.instant.creation import RequestedInstantDatabase, create_instant_database
 from bough.control.instant.databases import InstantDatabaseDetails, get_instant_database
-from bough.control.instant.prepared import create_unclaimed_context
-from bough.control.services import Services
+from bough.control.instant.unclaimed import create_unclaimed_context
 from bough.domain.audit import Actor, ActorKind
 from bough.errors import Conflict, Invalid, NotFound
+from bough.http_requests import client_address, services_from
 from bough.ids import InstantId
 from bough.instant import schemas
 from bough.instant.errors import ErrorView, InstantApiRoute, NoSuchDatabase
@@ -42,7 +42,7 @@ router = APIRouter(prefix=PREFIX, route_class=InstantApiRoute, tags=["Instant da
 
 
 def _documented(model: type[DatabaseSettings]) -> dict[str, Any]:
-    """Documents the body, which the handler parses itself because of the API's own error messages."""
+    """Document the body, which the handler parses itself because of the API's own error messages."""
     schema = model.model_json_schema()
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
@@ -58,7 +58,7 @@ async def create_database(request: Request) -> Response:
     """Create a database. Its connection string works as soon as the response arrives."""
     _check_rate_limit(request)
     body = schemas.parse_create(await request.body())
-    requested = NewInstantDatabase(
+    requested = RequestedInstantDatabase(
         ref=schemas.check_referrer(body.ref), logical_replication=body.enable_logical_replication
     )
     return _response(await _create(request, requested), 201)
@@ -77,7 +77,7 @@ async def create_named_database(
     """Create a database with your own UUID, which must be secret and unused."""
     _check_rate_limit(request)
     body = schemas.parse_settings(await request.body())
-    requested = NewInstantDatabase(
+    requested = RequestedInstantDatabase(
         ref=schemas.check_referrer(referrer), logical_replication=body.enable_logical_replication, id=_id(database_id)
     )
     try:
@@ -92,7 +92,7 @@ async def get_database(request: Request, database_id: str) -> Response:
     """Get a database."""
     _check_rate_limit(request)
     try:
-        context = await create_unclaimed_context(_services(request), _audit_record(request))
+        context = await create_unclaimed_context(services_from(request), _audit_record(request))
         return _response(await get_instant_database(context, _id(database_id)), 200)
     except NotFound:
         raise NoSuchDatabase from None
@@ -106,28 +106,19 @@ def _id(text: str) -> InstantId:
 
 
 def _check_rate_limit(request: Request) -> None:
-    """Limits clients by their address, because they have no account."""
-    _services(request).rate_limiter.take_address(_address(request))
+    """Limit clients by their address, because they have no account."""
+    services_from(request).rate_limiter.take_address(client_address(request))
 
 
-async def _create(request: Request, requested: NewInstantDatabase) -> InstantDatabaseDetails:
-    return await create_instant_database(_services(request), _audit_record(request), requested)
+async def _create(request: Request, requested: RequestedInstantDatabase) -> InstantDatabaseDetails:
+    return await create_instant_database(services_from(request), _audit_record(request), requested)
 
 
 def _audit_record(request: Request) -> AuditRecord:
-    """Creates the audit record of a request."""
+    """Create the audit record of a request."""
     actor = Actor(kind=ActorKind.ANONYMOUS, name="")
-    address, request_id = _address(request), request.scope["request_id"]
+    address, request_id = client_address(request), request.scope["request_id"]
     return AuditRecord(actor, "create_instant_database", address=address, request_id=request_id)
-
-
-def _services(request: Request) -> Services:
-    services: Services = request.app.state.services
-    return services
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
 
 
 def _response(details: InstantDatabaseDetails, status: int) -> Response:

@@ -75,7 +75,7 @@ def parse_create(body: bytes) -> InstantDatabaseCreate:
 
 
 def check_referrer(referrer: str | None) -> str:
-    """Returns the referrer if it is valid."""
+    """Return the referrer if it is valid."""
     if referrer is None or not referrer.strip():
         raise MissingReferrer
     if len(referrer) > MAX_REF_LENGTH or not referrer.isprintable():

@@ -1,1 +1,1 @@
-"""Durable work: the rows of `operations` are the queue, the record and the contract."""
+"""Durable work. The rows of `operations` are both the queue and the public record."""

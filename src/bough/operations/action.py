@@ -4,10 +4,12 @@ Every step must be repeatable: after a crash the runner repeats the step whose o
 action fails for good, the runner calls the undo methods of its steps in reverse order.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
+from bough.domain.endpoint import Endpoint
 from bough.domain.locks import LockRequest, LockScope
 from bough.domain.operation import Operation, OperationKind
 from bough.ids import BranchId, EndpointId, ProjectId
@@ -35,7 +37,7 @@ def step(body: Any = None, *, undo: UndoMethod | None = None) -> Any:
     return mark if body is None else mark(body)
 
 
-class Action(Generic[_P]):
+class Action(ABC, Generic[_P]):
     """Base of all actions. A subclass sets `kind` and `params_type`, and defines `locks` and its steps in order."""
 
     kind: ClassVar[OperationKind]
@@ -53,9 +55,9 @@ class Action(Generic[_P]):
         self.params = cast(_P, self.params_type.decode(operation.parameters))
 
     @classmethod
+    @abstractmethod
     def locks(cls, params: _P, step: str | None) -> LockRequest:
-        """What the operation locks before and while it runs `step`; None while it waits for the one before it."""
-        raise NotImplementedError
+        """Return what the operation locks for `step`, which is None while it waits for the operation before it."""
 
     @property
     def project_id(self) -> ProjectId:
@@ -72,7 +74,10 @@ class Action(Generic[_P]):
         return self.operation.endpoint_id
 
     async def run(self, name: str, ctx: ActionContext) -> Outcome:
-        """Run a step. A step that only an earlier version had means the first one: every step is repeatable."""
+        """Run a step.
+
+        An unknown name, stored by an earlier version, runs the first step, because every step is repeatable.
+        """
         outcome: Outcome = await getattr(self, name if name in self.steps else self.steps[0])(ctx)
         return outcome
 
@@ -94,6 +99,10 @@ class NewOperation:
     branch_id: BranchId | None = None
     endpoint_id: EndpointId | None = None
     params: Params = field(default_factory=NoParams)
+
+    @classmethod
+    def for_endpoint(cls, action: ActionType, endpoint: Endpoint, *, params: Params | None = None) -> "NewOperation":
+        return cls(action, endpoint.project_id, endpoint.branch_id, endpoint.id, params or NoParams())
 
     def __post_init__(self) -> None:
         # An action whose parameters all have defaults may be named alone.

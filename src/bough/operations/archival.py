@@ -16,7 +16,7 @@ from bough.store.store import Rows
 
 
 async def plan_unarchive(rows: Rows, branch: Branch) -> list[NewOperation]:
-    """Operations that unarchive the branch and its ancestors, the oldest ancestor first.
+    """Return operations that unarchive the branch and its ancestors, the oldest ancestor first.
 
     Usually there are none; finding out takes one row per ancestor.
     """
@@ -34,7 +34,7 @@ async def plan_unarchive(rows: Rows, branch: Branch) -> list[NewOperation]:
 
 
 async def plan_unarchive_by_id(rows: Rows, project_id: ProjectId, branch_id: BranchId) -> list[NewOperation]:
-    """The same for a connecting client: reads one row, unless the branch itself is archived."""
+    """Return the same for a connecting client: read one row, unless the branch itself is archived."""
     branch = await rows.branches.get(project_id, branch_id)
     if branch is None or branch.state is not BranchState.ARCHIVED:
         return []
@@ -42,7 +42,7 @@ async def plan_unarchive_by_id(rows: Rows, project_id: ProjectId, branch_id: Bra
 
 
 def plan_archive(branch: Branch, endpoints: Sequence[object]) -> NewOperation:
-    """The operation that archives a new branch, for a request with `archived`; it runs after the creation."""
+    """Return the operation that archives a new branch, for a request with `archived`; it runs after the creation."""
     if endpoints:
         raise Invalid("An archived branch cannot have a running compute: omit archived, or omit the endpoints.")
     if branch.is_protected:

@@ -11,7 +11,7 @@ from bough import clock
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, request_state, transition_endpoint
 from bough.engine.port import BranchContents, ComputeUsage, EngineError
 from bough.ids import BranchId, EndpointId
-from bough.operations import contents_sync, usage_measurement
+from bough.operations import contents_inspection, contents_sync, usage_measurement
 from bough.operations.context import ActionContext
 from bough.store.store import Rows
 
@@ -32,7 +32,7 @@ async def read_contents(ctx: ActionContext, branch_id: BranchId) -> BranchConten
     if inspection is not None:
         return inspection.actual
     async with ctx.read() as rows:
-        return contents_sync.to_contents(await contents_sync.load_contents(rows, branch_id))
+        return contents_inspection.to_contents(await contents_inspection.load_contents(rows, branch_id))
 
 
 async def stop_computes(ctx: ActionContext, branch_id: BranchId, reason: str) -> list[StoppedCompute]:
@@ -49,8 +49,8 @@ async def _stop(ctx: ActionContext, endpoint: Endpoint) -> StoppedCompute:
     if inspection is not None and inspection.has_changes:
         async with ctx.transaction() as rows:
             await contents_sync.sync_rows(rows, inspection)
-    usage = await usage_measurement.measure_usage(ctx.engine, endpoint)
-    await ctx.engine.ensure_suspended(endpoint.id)
+    usage = await usage_measurement.measure_usage(ctx.engine_inspection, endpoint)
+    await ctx.compute_engine.ensure_suspended(endpoint.id)
     return StoppedCompute(endpoint=endpoint, usage=usage)
 
 
@@ -76,8 +76,8 @@ async def resume_computes(ctx: ActionContext, branch_id: BranchId) -> None:
         active = [each for each in await rows.endpoints.list_in_branch(branch_id) if each.state is EndpointState.ACTIVE]
     for endpoint in sorted(active, key=lambda each: each.type is not EndpointType.READ_WRITE):
         try:
-            await ctx.engine.ensure_running(await ctx.build_compute_spec(endpoint.id))
+            await ctx.compute_engine.ensure_running(await ctx.build_compute_spec(endpoint.id))
         except EngineError:
-            await ctx.engine.ensure_suspended(endpoint.id)
+            await ctx.compute_engine.ensure_suspended(endpoint.id)
             async with ctx.transaction() as rows:
                 await record_stopped(rows, [StoppedCompute(endpoint=endpoint, usage=None)], frozenset())

@@ -4,113 +4,22 @@ Objects created with SQL get a row, changed objects change their row, and the ro
 Nothing is written while a change requested through the API is pending, or when the rows changed after they were read:
 the next inspection sees the result.
 
-A tenant can create any number of roles and databases with SQL. Those beyond the limit of the plan get no row: existing
-rows are kept first, then the oldest objects. A role without a row cannot log in through the gateway.
+Roles and databases beyond the limit of the plan get no row. A role without a row cannot log in through the gateway.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar
 
 from bough import clock
 from bough.chunks import iterate_chunks
-from bough.config import Plan
 from bough.domain.database import Database, new_database
-from bough.domain.endpoint import Endpoint, EndpointType
 from bough.domain.role import Role
-from bough.engine.port import (
-    MAX_LISTED,
-    BranchContents,
-    ContentsQuery,
-    EngineInspection,
-    ObservedDatabase,
-    ObservedRole,
-)
+from bough.engine.port import BranchContents, ObservedDatabase, ObservedRole
 from bough.engine.spec import ComputeSpec
 from bough.ids import BranchId
-from bough.store.store import Rows, Store
-
-T = TypeVar("T", Role, Database)
-PlanLookup = Callable[[str], Plan]  # by name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredContents:
-    """The rows of a branch's roles and databases."""
-
-    roles: tuple[Role, ...]
-    databases: tuple[Database, ...]
-
-    @property
-    def has_pending_changes(self) -> bool:
-        return any(role.is_pending for role in self.roles) or any(each.is_pending for each in self.databases)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContentsInspection:
-    """The roles and databases of a branch, as stored and as Postgres has them."""
-
-    branch_id: BranchId
-    stored: StoredContents
-    actual: BranchContents
-    has_changes: bool
-
-    @property
-    def has_role_name_changes(self) -> bool:
-        return {role.name for role in self.stored.roles} != {role.name for role in self.actual.roles}
-
-
-async def load_contents(rows: Rows, branch_id: BranchId) -> StoredContents:
-    return StoredContents(
-        roles=tuple(await rows.roles.list_in_branch(branch_id)),
-        databases=tuple(await rows.databases.list_in_branch(branch_id)),
-    )
-
-
-async def inspect_contents(
-    store: Store, engine: EngineInspection, endpoint: Endpoint, plans: PlanLookup | None = None
-) -> ContentsInspection | None:
-    """Return None for a read replica, and when the compute does not run. Without `plans`, no plan limits apply."""
-    if endpoint.type is not EndpointType.READ_WRITE:
-        return None
-    async with store.read() as rows:  # read first, so that later changes through the API are not overwritten
-        stored = await load_contents(rows, endpoint.branch_id)
-        plan = await rows.organizations.get_plan_of_project(endpoint.project_id) if plans else None
-    actual = await engine.read_compute_contents(endpoint.id, build_listing(stored, plans, plan))
-    if actual is None:
-        return None
-    is_same = await _is_same(stored.roles, actual.roles, _role_as_actual) and await _is_same(
-        stored.databases, actual.databases, _database_as_actual
-    )
-    return ContentsInspection(branch_id=endpoint.branch_id, stored=stored, actual=actual, has_changes=not is_same)
-
-
-def build_listing(stored: StoredContents, plans: PlanLookup | None, plan_name: str | None) -> ContentsQuery:
-    """Existing rows are kept even when a smaller plan allows fewer."""
-    plan = plans(plan_name) if plans and plan_name else None
-    return ContentsQuery(
-        max_roles=_listing_limit(plan.roles if plan else MAX_LISTED, len(stored.roles)),
-        max_databases=_listing_limit(plan.databases if plan else MAX_LISTED, len(stored.databases)),
-        known_roles=tuple(role.name for role in stored.roles),
-        known_databases=tuple(database.name for database in stored.databases),
-    )
-
-
-def _listing_limit(limit: int, present: int) -> int:
-    return min(max(limit, present), MAX_LISTED)
-
-
-async def _is_same(
-    stored: Sequence[T],
-    actual: Sequence[ObservedRole | ObservedDatabase],
-    as_actual: Callable[[T], ObservedRole | ObservedDatabase],
-) -> bool:
-    by_name = {each.name: each for each in actual}
-    async for chunk in iterate_chunks(stored):
-        if any(by_name.pop(each.name, None) != each for each in map(as_actual, chunk)):
-            return False
-    return not by_name
+from bough.operations.contents_inspection import ContentsInspection, load_contents, to_observed_role
+from bough.store.store import Rows
 
 
 async def sync_rows(rows: Rows, inspection: ContentsInspection) -> bool:
@@ -147,13 +56,6 @@ async def replace_contents(rows: Rows, branch_id: BranchId, actual: BranchConten
             await rows.roles.mark_applied(branch_id, role.name, role.verifier, clock.now())
 
 
-def to_contents(stored: StoredContents) -> BranchContents:
-    """What Postgres should have, according to the rows."""
-    return BranchContents(
-        roles=tuple(map(_role_as_actual, stored.roles)), databases=tuple(map(_database_as_actual, stored.databases))
-    )
-
-
 async def mark_applied(rows: Rows, spec: ComputeSpec) -> None:
     """Clear the pending marks of everything that the compute was started with."""
     now = clock.now()
@@ -173,7 +75,7 @@ async def _sync_roles(rows: Rows, branch_id: BranchId, stored: Iterable[Role], a
             role = by_name.pop(each.name, None)
             if role is None:
                 added.append(_new_role(branch_id, each, now))
-            elif _role_as_actual(role) != each:
+            elif to_observed_role(role) != each:
                 changed.append(_updated_role(role, each, now))
     await rows.roles.add_all(added)
     await rows.roles.save_all(changed)
@@ -197,14 +99,6 @@ async def _sync_databases(
     await rows.databases.add_all(added)
     await rows.databases.save_all(changed)
     await rows.databases.remove_all(list(by_name.values()))
-
-
-def _role_as_actual(role: Role) -> ObservedRole:
-    return ObservedRole(name=role.name, can_login=role.can_login, verifier=role.verifier, valid_until=role.valid_until)
-
-
-def _database_as_actual(database: Database) -> ObservedDatabase:
-    return ObservedDatabase(name=database.name, owner=database.owner_name)
 
 
 def _new_role(branch_id: BranchId, role: ObservedRole, now: datetime) -> Role:

@@ -12,12 +12,20 @@ from bough.domain.history import HEAD, RecoveryTarget
 from bough.domain.locks import LockScope
 from bough.domain.operation import Operation
 from bough.domain.project import Project
-from bough.engine.port import BranchContents, Engine, EngineError
+from bough.engine.port import (
+    BranchContents,
+    BranchEngine,
+    ComputeEngine,
+    Engine,
+    EngineError,
+    EngineInspection,
+    HistoryEngine,
+)
 from bough.engine.spec import BranchSpec, ComputeSpec, build_branch_spec, build_compute_spec
 from bough.errors import NotFound
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.operations import contents_sync
-from bough.operations.contents_sync import ContentsInspection, PlanLookup
+from bough.operations import contents_inspection
+from bough.operations.contents_inspection import ContentsInspection, PlanLookup
 from bough.operations.gateway_port import GatewayPort, NoGateway
 from bough.store.store import Rows, Store
 
@@ -34,12 +42,15 @@ class ActionContext:
         *,
         lock_of: Callable[[Operation], LockScope],
         gateways: GatewayPort | None = None,
-        plans: PlanLookup | None = None,
+        get_plan: PlanLookup | None = None,
     ) -> None:
         self._store = store
-        self._plans = plans
+        self._get_plan = get_plan
         self.gateways: GatewayPort = gateways or NoGateway()
-        self.engine = engine
+        self.branch_engine: BranchEngine = engine
+        self.compute_engine: ComputeEngine = engine
+        self.history_engine: HistoryEngine = engine
+        self.engine_inspection: EngineInspection = engine
         self.lock_of = lock_of
         self._operation = operation
 
@@ -49,7 +60,9 @@ class ActionContext:
     async def inspect_contents(self, endpoint: Endpoint) -> ContentsInspection | None:
         """Inspect a compute before it stops; None when it does not run or cannot be queried."""
         try:
-            return await contents_sync.inspect_contents(self._store, self.engine, endpoint, self._plans)
+            return await contents_inspection.inspect_contents(
+                self._store, self.engine_inspection, endpoint, self._get_plan
+            )
         except EngineError as error:
             logger.warning("contents_not_read", endpoint_id=endpoint.id, reason=error.public_message)
             return None
@@ -57,9 +70,11 @@ class ActionContext:
     async def inspect_volume(self, spec: BranchSpec, branch_id: BranchId) -> BranchContents:
         """Read the roles and databases of a volume, up to the limits of the branch that gets it."""
         async with self.read() as rows:
-            own = await contents_sync.load_contents(rows, branch_id)
-            plan = await rows.organizations.get_plan_of_project(spec.project_id) if self._plans else None
-        return await self.engine.read_branch_contents(spec, contents_sync.build_listing(own, self._plans, plan))
+            own = await contents_inspection.load_contents(rows, branch_id)
+            plan = await rows.organizations.get_plan_of_project(spec.project_id) if self._get_plan else None
+        return await self.branch_engine.read_branch_contents(
+            spec, contents_inspection.build_contents_query(own, self._get_plan, plan)
+        )
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Rows]:
@@ -95,8 +110,8 @@ class ActionContext:
 
     async def find_wal_end(self, spec: BranchSpec) -> str | None:
         """Return the end of the WAL of a new volume, which is where its history starts."""
-        end = await self.engine.read_wal_end(spec.volume_id)
-        return end or (await self.engine.ensure_history_started(spec.project_id, spec.volume_id)).began_lsn
+        end = await self.engine_inspection.read_wal_end(spec.volume_id)
+        return end or (await self.history_engine.ensure_history_started(spec.project_id, spec.volume_id)).began_lsn
 
     async def build_compute_spec(self, endpoint_id: EndpointId) -> ComputeSpec:
         async with self.read() as rows:
@@ -108,9 +123,9 @@ class ActionContext:
             siblings = await rows.endpoints.list_in_branch(branch.id)
             organization = await rows.organizations.get(project.org_id)
         spec = build_compute_spec(project, branch, endpoint, roles, databases, branch_endpoints=siblings)
-        if self._plans is None or organization is None:
+        if self._get_plan is None or organization is None:
             return spec
-        return replace(spec, storage_limit_bytes=self._plans(organization.plan).storage_bytes)
+        return replace(spec, storage_limit_bytes=self._get_plan(organization.plan).storage_bytes)
 
 
 def require_found(resource: T | None, noun: str) -> T:

@@ -20,7 +20,7 @@ async def disable_subscriptions(engine: BranchEngine, spec: BranchSpec, origin: 
         await engine.apply_change(spec, DisableSubscriptions())
 
 
-async def adopt_passwords(
+async def set_passwords_of_branch(
     engine: BranchEngine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers, *, is_protected: bool
 ) -> BranchContents:
     """Set these passwords and return the new contents. The passwords of a protected source are removed. Repeatable."""
@@ -29,10 +29,10 @@ async def adopt_passwords(
         if contents.unlisted_roles:  # they have passwords too
             await engine.apply_change(spec, ReplacePasswords(verifiers=verifiers))
             return replace_verifiers(contents, verifiers)
-    return await keep_passwords(engine, spec, contents, verifiers)
+    return await set_passwords(engine, spec, contents, verifiers)
 
 
-async def keep_passwords(
+async def set_passwords(
     engine: BranchEngine, spec: BranchSpec, contents: BranchContents, verifiers: Verifiers
 ) -> BranchContents:
     """Set these passwords for the roles that the volume has."""

@@ -5,10 +5,10 @@ from prometheus_client import Counter, Histogram
 from bough.domain.operation import Operation
 
 _ENDED = Counter("bough_operations_ended_total", "Operations that ended", ["action", "status"])
-_FAILURES = Counter("bough_operation_step_failures_total", "Steps that failed, repeated ones too", ["action"])
+_FAILURES = Counter("bough_operation_step_failures_total", "Steps that failed, including retries", ["action"])
 _SECONDS = Histogram(
     "bough_operation_seconds",
-    "From the request to the end",
+    "Time from the request to the end of the operation",
     ["action"],
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300),
 )

@@ -19,15 +19,15 @@ from bough.operations.events import Events
 from bough.operations.registry import ActionRegistry
 from bough.store.store import Rows, Store
 
-_POLL_SECONDS = 0.5  # another control may have ended the operation, which this one is not notified of
+_POLL_SECONDS = 0.5  # another control process may have ended the operation, without a notification
 
 
 class OperationQueue:
-    def __init__(self, store: Store, events: Events, actions: ActionRegistry, hold_seconds: float) -> None:
+    def __init__(self, store: Store, events: Events, actions: ActionRegistry, conflict_timeout: float) -> None:
         self._store = store
         self._events = events
         self._actions = actions
-        self._hold_seconds = hold_seconds
+        self._conflict_timeout = conflict_timeout
 
     @asynccontextmanager
     async def locked_transaction(self, *locks: LockScope, can_wait: bool = True) -> AsyncIterator[Rows]:
@@ -35,7 +35,7 @@ class OperationQueue:
 
         With `can_wait=False`, for tasks that run again anyway, it waits neither for a conflict to end nor for the disk.
         """
-        deadline = clock.monotonic() + (self._hold_seconds if can_wait else 0)
+        deadline = clock.monotonic() + (self._conflict_timeout if can_wait else 0)
         while True:
             ended = self._events.ended.next_event()
             async with self._store.transaction(durable=can_wait) as rows:

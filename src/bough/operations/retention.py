@@ -41,17 +41,17 @@ class StoreAccess:
 
 
 async def apply_retention(
-    store_access: StoreAccess, engine: HistoryEngine, volume_id: VolumeId, *, takes_base: bool = False
+    store_access: StoreAccess, engine: HistoryEngine, volume_id: VolumeId, *, take_bases: bool = False
 ) -> tuple[LineageRetention, HistoryStatus] | None:
     """Remove expired history and record what is left; None when there is nothing to do now.
 
-    With `takes_base` it also takes a base backup when one is due, which may take long.
+    With `take_bases` it also takes a base when one is due, which may take long.
     """
     async with store_access.read() as rows:
         required = await find_retention(rows, volume_id, store_access.lock_of)
     if required is None:
         return None
-    status = await engine.apply_retention(volume_id, required.keep_since, take_bases=takes_base)
+    status = await engine.apply_retention(volume_id, required.keep_since, take_bases=take_bases)
     await _save(store_access, required, status)
     return required, status
 
@@ -59,7 +59,7 @@ async def apply_retention(
 async def find_retention(
     rows: Rows, volume_id: VolumeId, lock_of: Callable[[Operation], LockScope]
 ) -> LineageRetention | None:
-    """None when no branch needs the lineage, or an open operation uses it."""
+    """Return None when no branch needs the lineage, or an open operation uses it."""
     lineage = await rows.lineages.get_by_volume(volume_id)
     project = await rows.projects.get(lineage.project_id) if lineage else None
     if lineage is None or project is None or project.deleted_at is not None:
@@ -86,7 +86,7 @@ async def find_retention(
 
 
 async def is_retained(rows: Rows, lineage_id: LineageId) -> bool:
-    """Whether some branch can still be restored to it."""
+    """Return whether some branch can still be restored to it."""
     for branch in await rows.lineages.list_branches(lineage_id):
         retained, _ = await _split_ranges(rows, branch)
         if any(each.lineage.id == lineage_id for each in retained):
@@ -99,11 +99,11 @@ async def drop_expired_ranges(rows: Rows, lineage_id: LineageId) -> None:
     for branch in await rows.lineages.list_branches(lineage_id):
         _, expired = await _split_ranges(rows, branch)
         for each in expired:
-            await rows.histories.delete_stretch(each.branch_lineage)
+            await rows.histories.delete_branch_lineage(each.branch_lineage)
 
 
 async def _split_ranges(rows: Rows, branch: Branch) -> tuple[list[LineageRange], list[LineageRange]]:
-    """Retained and expired ranges."""
+    """Return the retained and the expired ranges."""
     project = await rows.projects.get(branch.project_id)
     ranges = await rows.lineages.list_ranges(branch.id)
     expired = retention.select_expired(ranges, _window_start(project)) if project else []
@@ -111,7 +111,7 @@ async def _split_ranges(rows: Rows, branch: Branch) -> tuple[list[LineageRange],
 
 
 async def is_named_by_open_operation(rows: Rows, project_id: ProjectId, volume_id: VolumeId) -> bool:
-    """Whether the parameters of an open operation name the volume."""
+    """Return whether the parameters of an open operation name the volume."""
     return _is_named(volume_id, await rows.operations.list_open(project_id))
 
 
@@ -120,7 +120,7 @@ def _is_named(volume_id: VolumeId, operations: Iterable[Operation]) -> bool:
 
 
 def _is_locked(branch: Branch, locks: Iterable[LockScope]) -> bool:
-    """Whether the branch is being created, deleted, archived or restored."""
+    """Return whether the branch is being created, deleted, archived or restored."""
     for lock in locks:
         if lock.level is LockLevel.PROJECT:
             return True
@@ -130,7 +130,7 @@ def _is_locked(branch: Branch, locks: Iterable[LockScope]) -> bool:
 
 
 def _mentions(value: Any, volume_id: VolumeId) -> bool:
-    """Searches the stored parameters, whatever their version, so that no volume in use is removed."""
+    """Search the stored parameters, whatever their version, so that no volume in use is removed."""
     if isinstance(value, Mapping):
         return any(_mentions(each, volume_id) for each in value.values())
     if isinstance(value, list | tuple):
@@ -143,7 +143,7 @@ def _window_start(project: Project) -> datetime:
 
 
 async def _save(store_access: StoreAccess, required: LineageRetention, status: HistoryStatus) -> None:
-    """Writes only when something changed."""
+    """Write only when something changed."""
     async with store_access.read() as rows:
         lineage = await rows.lineages.get_by_volume(required.lineage.volume_id)
     if lineage is None:
@@ -153,7 +153,7 @@ async def _save(store_access: StoreAccess, required: LineageRetention, status: H
     if not required.has_expired_ranges and (began_at, began_lsn, status.history_bytes) == stored:
         return
     async with store_access.transaction() as rows:
-        await rows.histories.save_extent(
+        await rows.histories.save_history_start_and_size(
             lineage.id, began_at=began_at, began_lsn=began_lsn, history_bytes=status.history_bytes
         )
         if required.has_expired_ranges:
@@ -161,7 +161,7 @@ async def _save(store_access: StoreAccess, required: LineageRetention, status: H
 
 
 def _history_start(lineage: Lineage, status: HistoryStatus) -> tuple[datetime | None, str | None]:
-    """The earliest restorable point: never before the lineage was created, and never earlier than stored before."""
+    """Return the earliest restorable point: not before the lineage was created, and not before the stored one."""
     if status.began_at is None:
         return None, None
     if lineage.began_at is not None and lineage.began_at >= status.began_at:

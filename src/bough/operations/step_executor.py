@@ -15,7 +15,7 @@ from bough.engine.port import Engine
 from bough.errors import PlatformError
 from bough.operations import metrics
 from bough.operations.action import Action
-from bough.operations.contents_sync import PlanLookup
+from bough.operations.contents_inspection import PlanLookup
 from bough.operations.context import ActionContext
 from bough.operations.events import Events
 from bough.operations.gateway_port import GatewayPort
@@ -27,7 +27,7 @@ from bough.store.store import Store
 MAX_FAILURES = 5  # of one operation, before it is undone
 MAX_SLEEP_UNDER_LEASE = 1.0  # seconds; a shorter sleep keeps the lease
 MAX_RETRY_SECONDS = 60.0
-PREDECESSOR_FAILED = "An operation that had to come first failed"
+PREDECESSOR_FAILED = "The operation that this one waited for failed"
 
 logger = log.get_logger(component="operations")
 
@@ -41,14 +41,14 @@ class StepExecutor:
         actions: ActionRegistry,
         *,
         gateways: GatewayPort | None = None,
-        plans: PlanLookup | None = None,
+        get_plan: PlanLookup | None = None,
     ) -> None:
         self._store = store
         self._engine = engine
         self._events = events
         self._actions = actions
         self._gateways = gateways
-        self._plans = plans
+        self._get_plan = get_plan
 
     async def run_step(self, operation: Operation) -> Operation:
         """Return the operation as it was recorded. Raises when its parameters cannot be decoded."""
@@ -59,7 +59,7 @@ class StepExecutor:
             operation,
             lock_of=self._actions.lock_of,
             gateways=self._gateways,
-            plans=self._plans,
+            get_plan=self._get_plan,
         )
         try:
             if operation.undoing:
@@ -100,7 +100,7 @@ class StepExecutor:
             exc_info=None if expected else error,
         )
         metrics.count_step_failure(operation)
-        message = expected.public_message if expected else "An internal error happened; the log has the details."
+        message = expected.public_message if expected else "An internal error occurred; see the log."
         failed = replace(operation, failures=operation.failures + 1, error=message)
         is_permanent = expected is not None and not expected.transient
         if (is_permanent or failed.failures >= MAX_FAILURES) and not action.is_forward_only and not operation.undoing:

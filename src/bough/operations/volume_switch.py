@@ -14,7 +14,7 @@ from bough.domain.branch import Branch, BranchLineage, BranchState, transition_b
 from bough.domain.history import LineageRange
 from bough.engine.port import BranchContents, Origin
 from bough.ids import BranchId, VolumeId
-from bough.operations import contents_sync
+from bough.operations import contents_inspection, contents_sync
 from bough.operations.context import require_found
 from bough.store.store import Rows
 
@@ -29,7 +29,7 @@ class VolumeSwitch:
     start_lsn: str | None  # where the history of the new volume starts
     contents: BranchContents  # roles and databases of the new volume
     previous_end_lsn: str | None  # where the WAL of the old volume ends, if known
-    preserved_id: BranchId | None
+    preserving_branch_id: BranchId | None
 
     @property
     def is_own_history(self) -> bool:
@@ -41,15 +41,15 @@ async def switch_volume(rows: Rows, branch: Branch, change: VolumeSwitch) -> Non
     now = clock.now()
     ranges = await rows.lineages.list_ranges(branch.id)
     source = await rows.branches.get(branch.project_id, change.source_id)
-    own = contents_sync.to_contents(await contents_sync.load_contents(rows, branch.id))
+    own = contents_inspection.to_contents(await contents_inspection.load_contents(rows, branch.id))
     # The order matters: at no moment may two branches have the same volume.
     await rows.branches.save(_updated_branch(branch, source or branch, change, now))
     await _start_lineage(rows, change, ranges, now)
-    if change.preserved_id is None:
+    if change.preserving_branch_id is None:
         await rows.lineages.retire_volume(branch.volume_id, now)
     else:
         await _preserve(rows, branch, change, ranges, now)
-        await contents_sync.replace_contents(rows, change.preserved_id, own)
+        await contents_sync.replace_contents(rows, change.preserving_branch_id, own)
     await contents_sync.replace_contents(rows, branch.id, change.contents)
 
 
@@ -64,20 +64,20 @@ async def _start_lineage(rows: Rows, change: VolumeSwitch, ranges: list[LineageR
     new = BranchLineage(
         branch_id=change.branch_id, position=0, lineage_id=lineage.id, from_lsn=change.start_lsn, from_at=now
     )
-    await rows.lineages.replace_stretches(change.branch_id, [*previous, new])
+    await rows.lineages.replace_branch_lineages(change.branch_id, [*previous, new])
 
 
 async def _preserve(
     rows: Rows, before: Branch, change: VolumeSwitch, ranges: list[LineageRange], now: datetime
 ) -> None:
     """Give the old volume, its history and the children to the preserving branch, whose placeholder volume goes."""
-    assert change.preserved_id is not None
-    preserved = require_found(await rows.branches.get(before.project_id, change.preserved_id), "branch")
-    is_child = preserved.parent_id == before.id
+    assert change.preserving_branch_id is not None
+    preserving = require_found(await rows.branches.get(before.project_id, change.preserving_branch_id), "branch")
+    is_child = preserving.parent_id == before.id
     origin = change.origin if change.is_own_history else Origin()
     await rows.branches.save(
         replace(
-            transition_branch(preserved, BranchState.READY, now),
+            transition_branch(preserving, BranchState.READY, now),
             volume_id=before.volume_id,
             parent_lsn=origin.lsn if is_child else before.parent_lsn,
             parent_timestamp=origin.at if is_child else before.parent_timestamp,
@@ -87,9 +87,9 @@ async def _preserve(
             stored_bytes=before.stored_bytes,
         )
     )
-    await rows.lineages.remove_volume(preserved.volume_id)
-    await rows.lineages.replace_stretches(preserved.id, [each.branch_lineage for each in ranges])
-    await rows.branches.move_children(before.id, preserved.id)
+    await rows.lineages.remove_volume(preserving.volume_id)
+    await rows.lineages.replace_branch_lineages(preserving.id, [each.branch_lineage for each in ranges])
+    await rows.branches.move_children(before.id, preserving.id)
 
 
 def _updated_branch(before: Branch, source: Branch, change: VolumeSwitch, now: datetime) -> Branch:

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from bough.control.people.accounts import SignedInUser
 from bough.errors import PlatformError
-from bough.pages import account_contents
+from bough.pages import account_view
 from bough.pages.page_request import PageRequest
 from bough.pages.return_paths import ACCOUNT_PATH
 
@@ -21,16 +21,16 @@ _DONE = {
 
 async def show(request: PageRequest, signed_in_user: SignedInUser) -> Response:
     return request.render(
-        _TEMPLATE, **await _values(request, signed_in_user, done=_DONE.get(request.query_param("done")))
+        _TEMPLATE, **await _load_values(request, signed_in_user, done=_DONE.get(request.query_param("done")))
     )
 
 
 async def show_error(
     request: PageRequest, signed_in_user: SignedInUser, section: str, error: PlatformError, typed: str = ""
 ) -> Response:
-    """Renders the page with an error message in one of its sections."""
+    """Render the page with an error message in one of its sections."""
     return request.render_error(
-        _TEMPLATE, error, **await _values(request, signed_in_user, section=section, typed=typed)
+        _TEMPLATE, error, **await _load_values(request, signed_in_user, section=section, typed=typed)
     )
 
 
@@ -38,8 +38,8 @@ def redirect_after(request: PageRequest, change: str) -> Response:
     return request.redirect(f"{ACCOUNT_PATH}?done={change}")
 
 
-async def _values(
+async def _load_values(
     request: PageRequest, signed_in_user: SignedInUser, *, done: str | None = None, section: str = "", typed: str = ""
 ) -> dict[str, Any]:
-    contents = await account_contents.read(request.services, request.context(signed_in_user, "account"), signed_in_user)
-    return {"contents": contents, "done": done, "section": section, "typed": typed}
+    view = await account_view.read(request.services, request.context(signed_in_user, "account"), signed_in_user)
+    return {"view": view, "done": done, "section": section, "typed": typed}

@@ -56,11 +56,11 @@ async def read(context: Context) -> AccountProjects:
             **await levels.find_reachable_projects(rows, caller, list(caller.memberships.values()), AccessLevel.VIEWER),
             **await levels.find_shared_projects(rows, caller),
         }
-        page = await rows.projects.page(scope, search="", limit=MAX_PROJECTS, after=None)
+        page = await rows.project_pages.page(scope, search="", limit=MAX_PROJECTS, after=None)
         projects = [entry.project for entry in page.rows]
         access_levels = await levels.load_levels(rows, caller, projects)
         owners = await rows.organizations.get_many({project.org_id for project in projects})
-        databases = {project.id: await _databases(rows, project) for project in projects}
+        databases = {project.id: await _load_databases(rows, project) for project in projects}
     shown = [
         await _to_shown_project(
             context, project, owners[project.org_id].name, access_levels[project.id], databases[project.id]
@@ -71,7 +71,7 @@ async def read(context: Context) -> AccountProjects:
     return AccountProjects(shown=shown, is_complete=page.next is None)
 
 
-async def _databases(rows: Rows, project: Project) -> list[Database]:
+async def _load_databases(rows: Rows, project: Project) -> list[Database]:
     branch = await rows.branches.get_default(project.id)
     return await rows.databases.list_in_branch(branch.id) if branch else []
 
@@ -87,7 +87,7 @@ async def _to_shown_project(
         organization=owner,
         region=region.name if region else project.region_id,
         pg_version=project.pg_version,
-        connections=[await _connection_strings(context, project, each) for each in databases[:MAX_DATABASES]]
+        connections=[await _load_connection_strings(context, project, each) for each in databases[:MAX_DATABASES]]
         if can_connect
         else (),
         reason=_NO_DATABASE if can_connect else _NO_PASSWORDS,
@@ -95,7 +95,7 @@ async def _to_shown_project(
     )
 
 
-async def _connection_strings(context: Context, project: Project, database: Database) -> ConnectionStrings:
+async def _load_connection_strings(context: Context, project: Project, database: Database) -> ConnectionStrings:
     try:
         direct, pooled = await build_direct_and_pooled_uris(context, project, database)
     except PlatformError as error:

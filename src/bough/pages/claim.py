@@ -13,7 +13,7 @@ from bough.control.instant.claims import begin_claim, cancel_claim, complete_cla
 from bough.control.people.accounts import SignedInUser
 from bough.errors import NotFound, PlatformError
 from bough.ids import InstantId, OrganizationId
-from bough.pages import claim_contents, return_paths
+from bough.pages import claim_view, return_paths
 from bough.pages.page_request import PageRequest
 
 _TEMPLATE = "claim.html"
@@ -21,7 +21,7 @@ _Step = Callable[[PageRequest, SignedInUser, InstantId], Awaitable[None]]
 
 
 async def show(request: PageRequest) -> Response:
-    return request.render(_TEMPLATE, claim=await claim_contents.read(request, _id(request)), chosen="")
+    return request.render(_TEMPLATE, claim=await claim_view.read(request, _id(request)), chosen="")
 
 
 async def redirect_published_path(request: PageRequest) -> Response:
@@ -42,7 +42,7 @@ async def cancel(request: PageRequest) -> Response:
 
 
 async def _run_step(request: PageRequest, step: _Step) -> Response:
-    """Does nothing if the user is no longer signed in; the page then offers to sign in."""
+    """Do nothing if the user is no longer signed in; the page then offers to sign in."""
     instant_id = _id(request)
     try:
         if request.signed_in_user is not None:
@@ -50,8 +50,8 @@ async def _run_step(request: PageRequest, step: _Step) -> Response:
     except NotFound:
         raise
     except PlatformError as error:
-        contents = await claim_contents.read(request, instant_id)
-        return request.render_error(_TEMPLATE, error, claim=contents, chosen=request.form.text("org_id"))
+        view = await claim_view.read(request, instant_id)
+        return request.render_error(_TEMPLATE, error, claim=view, chosen=request.form.text("org_id"))
     return request.redirect(return_paths.claim_path(instant_id))
 
 

@@ -18,7 +18,7 @@ _OWN_FETCH_SITES = frozenset({"same-origin", "none"})  # none: entered or reload
 
 
 def create_token(keys: Keys, kind: str, secret: str) -> str:
-    """Derives the token from the secret. No other digest uses a text of this form."""
+    """Derive the token from the secret. No other digest uses a text of this form."""
     return keys.digest(f"form of {kind} {secret}")
 
 
@@ -49,6 +49,6 @@ def _is_own_origin(request: Request, settings: Settings) -> bool:
 
 
 def _origin(url: str) -> str:
-    """Formats the origin as browsers do, without the default port."""
+    """Format the origin as browsers do, without the default port."""
     scheme, _, rest = url.lower().rstrip("/").partition("://")
     return f"{scheme}://{rest.removesuffix({'http': ':80', 'https': ':443'}[scheme])}"

@@ -18,7 +18,7 @@ class Form:
         self._fields = fields
 
     def text(self, name: str) -> str:
-        """Returns the text of a single-line field without surrounding spaces."""
+        """Return the text of a single-line field without surrounding spaces."""
         text = self._fields.get(name, "").strip()
         if not text.isprintable():
             raise Invalid(
@@ -27,7 +27,7 @@ class Form:
         return text
 
     def secret(self, name: str) -> str:
-        """Returns the unchanged text, because every character of a password counts."""
+        """Return the unchanged text, because every character of a password counts."""
         return self._fields.get(name, "")
 
 

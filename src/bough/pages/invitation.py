@@ -21,7 +21,7 @@ ViewerStatus = Literal["themselves", "another", "absent", "new"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvitationDetails:
-    """The contents of the page. `viewer` tells who opened it."""
+    """What the page shows. `viewer` tells who opened it."""
 
     token: str
     invitation: Invitation

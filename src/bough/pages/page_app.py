@@ -62,7 +62,7 @@ class PageApp:
 
 class _PageRoute(Route):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Sets the route, by which the middleware counts requests."""
+        """Set the route, by which the middleware counts requests."""
         match, child = super().matches(scope)
         return match, {**child, "route": self} if match is not Match.NONE else child
 
@@ -72,7 +72,7 @@ def page_route(path: str, *, get: Handler | None = None, post: Handler | None = 
 
 
 def require_sign_in(handler: SignedInHandler) -> Handler:
-    """Redirects to the sign-in page unless the user is signed in."""
+    """Redirect to the sign-in page unless the user is signed in."""
 
     async def handle(request: PageRequest) -> Response:
         if request.signed_in_user is None:

@@ -8,8 +8,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from bough.control.context import Context
 from bough.control.people.accounts import SignedInUser, WebClient
 from bough.control.people.sign_in import find_signed_in_user
-from bough.control.services import Services
 from bough.errors import PlatformError
+from bough.http_requests import client_address, services_from
 from bough.http_statuses import STATUS_BY_KIND
 from bough.pages import assets, cookies, csrf, errors, forms
 from bough.pages.cookies import Cookies
@@ -19,7 +19,7 @@ from bough.pages.renderer import render
 class PageRequest:
     def __init__(self, request: Request) -> None:
         self.http_request = request
-        self.services: Services = request.app.state.services
+        self.services = services_from(request)
         self.client = _client(request)
         self.form = forms.EMPTY
         self.signed_in_user: SignedInUser | None = None
@@ -28,7 +28,7 @@ class PageRequest:
         self._secret = self._cookie_secret or cookies.new_secret()
 
     async def load_session(self) -> None:
-        """Loads the user of the session. The session then also protects the forms."""
+        """Load the user of the session. The session then also protects the forms."""
         token = self._cookies.get_session(self.http_request)
         if token is not None:
             self.signed_in_user = await find_signed_in_user(self.services, token)
@@ -36,7 +36,7 @@ class PageRequest:
             self._secret = token
 
     def check_rate_limit(self) -> None:
-        """Applies the rate limits of the API."""
+        """Apply the rate limits of the API."""
         if self.signed_in_user is not None:
             self.services.rate_limiter.take(
                 self.signed_in_user.user.id, f"{self.http_request.method} {self.http_request.url.path}"
@@ -45,7 +45,7 @@ class PageRequest:
             self.services.rate_limiter.take_address(self.client.address)
 
     async def read_form(self) -> None:
-        """Reads the form. Raises an error unless it was sent from a page of this installation."""
+        """Read the form. Raise an error unless it was sent from a page of this installation."""
         csrf.check_origin(self.http_request, self.services.settings)
         self.form = await forms.read(self.http_request)
         csrf.check_token(self.form.secret(csrf.FIELD), self._form_token)
@@ -76,7 +76,7 @@ class PageRequest:
         return response
 
     def render_error(self, template: str, error: PlatformError, **values: Any) -> Response:
-        """Renders the page of the submitted form with an error message."""
+        """Render the page of the submitted form with an error message."""
         response = self.render(template, STATUS_BY_KIND[error.kind], problem=error.public_message, **values)
         response.headers.update(errors.retry_headers(error))
         return response
@@ -85,7 +85,7 @@ class PageRequest:
         return RedirectResponse(path, 303)
 
     def redirect_with_session(self, path: str, token: str) -> Response:
-        """Starts a session."""
+        """Start a session."""
         response = self.redirect(path)
         self._cookies.set_session(response, token)
         return response
@@ -103,7 +103,7 @@ class PageRequest:
 def _client(request: Request) -> WebClient:
     agent = request.headers.get("user-agent", "")
     return WebClient(
-        address=request.client.host if request.client else "",
+        address=client_address(request),
         user_agent="".join(character for character in agent if character.isprintable()),
         request_id=request.scope["request_id"],
     )

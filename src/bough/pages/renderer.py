@@ -6,7 +6,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from bough.domain import allowance
+from bough import byte_sizes
 from bough.pages import return_paths
 
 _templates = Environment(
@@ -27,5 +27,5 @@ def _timestamp(at: datetime) -> Markup:
 
 
 _templates.filters["timestamp"] = _timestamp
-_templates.filters["size"] = allowance.format_bytes
+_templates.filters["size"] = byte_sizes.format_in_largest_unit
 _templates.filters["return_to"] = return_paths.add_return_path

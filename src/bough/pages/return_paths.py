@@ -20,7 +20,7 @@ def claim_path(instant_id: InstantId) -> str:
 
 
 def add_return_path(path: str, return_path: str) -> str:
-    """Adds the page to return to afterwards."""
+    """Add the page to return to afterwards."""
     return path if return_path == ACCOUNT_PATH else f"{path}?{urlencode({'next': return_path}, safe='/')}"
 
 

@@ -30,7 +30,7 @@ async def sign_in(request: PageRequest) -> Response:
 
 
 async def sign_out(request: PageRequest) -> Response:
-    """Returns to the page from which the user signed out to switch accounts."""
+    """Return to the page from which the user signed out to switch accounts."""
     if request.signed_in_user is not None:
         await control_sign_in.sign_out(request.services, request.client, request.signed_in_user)
     return request.redirect_without_session(

@@ -1,7 +1,7 @@
 """How a server archives its WAL, and the status files in which it records that.
 
-The archive command runs in the data folder as the server's user. `../archive` is a link to the archive folder, so the
-command is the same for every server and does not change when a volume is renamed.
+The archive command runs in the data directory as the server's user. `../archive` is a link to the archive folder, so
+the command is the same for every server and does not change when a volume is renamed.
 """
 
 from bough.postgres import wal
@@ -24,21 +24,21 @@ SELECT_LAST_FAILURE = """
 
 
 def temporary_name(name: str) -> str:
-    """The name of a file in the archive until it is complete."""
+    """Return the name of a file in the archive until it is complete."""
     return f".{name}.new"
 
 
 def is_needed_for_recovery(name: str) -> bool:
-    """Whether recovery needs a file of the archive; it does not need backup history files and incomplete files."""
+    """Return whether recovery needs a file of the archive. It needs no backup history files and no incomplete files."""
     return wal.is_segment(name) or wal.is_history_file(name)
 
 
 def is_disposable(name: str) -> bool:
-    """Whether an archived file is not WAL and not needed: backup history files and partial segments."""
+    """Return whether an archived file is not WAL and not needed: backup history files and partial segments."""
     return name.endswith((".backup", ".partial"))
 
 
 def parse_ready_file(status_file: str) -> str | None:
-    """Returns the file to be archived for a `.ready` status file, or None for other status files."""
+    """Return the file to be archived for a `.ready` status file, or None for other status files."""
     name = status_file.removesuffix(_READY)
     return name if name != status_file and is_needed_for_recovery(name) else None

@@ -18,7 +18,7 @@ CREATE_TEMPORARY_SLOT = (
 
 
 def parse_first_segment(label: str) -> str | None:
-    """Returns the WAL file at which recovery with this label starts, or None if the text is not a label."""
+    """Return the WAL file at which recovery with this label starts, or None if the text is not a label."""
     match = _FIRST_SEGMENT.search(label)
     return match[1] if match else None
 
@@ -28,13 +28,15 @@ def slot_name(token: str) -> str:
 
 
 def start_statement(major: int) -> str:
-    """Takes the label as parameter and returns the file name of the first segment."""
+    """Build the statement that takes the label as parameter and returns the name of the first segment."""
     call = "pg_backup_start($1, fast => true)" if major >= 15 else "pg_start_backup($1, true, false)"
     return f"select pg_catalog.pg_walfile_name(pg_catalog.{call})::text"
 
 
 def stop_statement(major: int) -> str:
-    """Returns the end of the backup, its last segment and the label file. Does not wait for the archive."""
+    """Build the statement that returns the end of the backup, its last segment and the label file.
+
+    It does not wait for the archive."""
     call = "pg_backup_stop(wait_for_archive => false)" if major >= 15 else "pg_stop_backup(false, false)"
     return (
         "select lsn::text, pg_catalog.pg_walfile_name(lsn)::text as last_segment, labelfile::text as label "

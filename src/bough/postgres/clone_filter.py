@@ -1,4 +1,4 @@
-"""Which files of a data folder belong to the running server and are excluded from a clone.
+"""Which files of a data directory belong to the running server and are excluded from a clone.
 
 These are the files that a base backup of Postgres omits, and leftovers of earlier backups. A clone with the parent's
 slots would keep WAL forever, and one with its `postmaster.pid` would not start. Names are relative to the data
@@ -46,7 +46,7 @@ def is_emptied(relative: str) -> bool:
 
 
 def is_excluded(relative: str) -> bool:
-    """Whether a clone omits the file, including variants with a suffix such as `.old` or `.tmp`."""
+    """Return whether a clone omits the file, including variants with a suffix such as `.old` or `.tmp`."""
     name = relative[relative.rfind("/") + 1 :]
     if name[0] in _DIGITS:
         return False
@@ -56,7 +56,7 @@ def is_excluded(relative: str) -> bool:
 
 
 def _is_temporary_relation(relative: str, name: str) -> bool:
-    """Matches `t<backend>_<relation>`, optionally with a fork and a segment, in the folder of a database."""
+    """Match `t<backend>_<relation>`, optionally with a fork and a segment, in the folder of a database."""
     backend, _, rest = name[1:].partition("_")
     relation = rest.partition(".")[0].partition("_")[0]
     return backend.isdecimal() and relation.isdecimal() and relative.startswith(("base/", "pg_tblspc/"))

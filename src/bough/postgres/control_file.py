@@ -17,7 +17,7 @@ PATH = "global/pg_control"
 BYTES = 8192  # size of the file in every version
 _LAYOUT = struct.Struct("<QIIIxxxxqQQI")
 _BACKUP = struct.Struct("<152xQ")  # start of a backup whose end has not been replayed yet; 0: none
-_LIMITS = struct.Struct("<180x5I")  # in the order of `LIMITS`
+_LIMITS = struct.Struct("<180x5I")  # in the order of `STANDBY_MINIMUMS`
 # DB_SHUTDOWNED and, for a standby, DB_SHUTDOWNED_IN_RECOVERY: the checkpoint is the last record.
 _SHUT_DOWN = (1, 2)
 _MAX_TIMESTAMP = 2**36  # seconds since 1970: the year 4147

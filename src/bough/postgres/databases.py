@@ -48,7 +48,7 @@ def allow_connections(name: str, *, allowed: bool) -> str:
 
 
 def rename(name: str, new_name: str, owner: str) -> list[str]:
-    """Renames a database without sessions, to which connections are not allowed, and allows them again."""
+    """Rename a database without sessions, to which connections are not allowed, and allow them again."""
     return [
         f"alter database {identifier(name)} rename to {identifier(new_name)}",
         allow_connections(new_name, allowed=True),
@@ -61,7 +61,7 @@ def drop(name: str) -> str:
 
 
 def plan_databases(target: Mapping[str, str], present: Collection[str], *, spare: str | None) -> list[str]:
-    """Plans the statements that create the missing databases of `target` (name → owner).
+    """Plan the statements that create the missing databases of `target` (name → owner).
 
     `spare` is the template's own database in an unused volume. The first missing database reuses it, which is much
     faster than creating one.

@@ -79,12 +79,12 @@ REMOVED = frozenset(
 
 
 def extend_script(name: str, text: str) -> str:
-    """Returns an extension's script with the additional statements. Adds them only once."""
+    """Return an extension's script with the additional statements, which are added only once."""
     added = SCRIPT_ADDITIONS.get(name, "")
     return text if text.endswith(added) else f"{text}\n{added}"
 
 
 def mark_trusted(text: str) -> str:
-    """Returns an extension's control file with `trusted = true`, whatever its current value."""
+    """Return an extension's control file with `trusted = true`, whatever its current value."""
     kept = [line for line in text.splitlines() if not line.replace(" ", "").startswith("trusted=")]
     return "\n".join([*kept, "trusted = true"]) + "\n"

@@ -26,14 +26,14 @@ SET_ROLE_COMMENT = f"comment on role {ADMIN_ROLE} is '{ROLE_COMMENT}'"
 WAIT_FOR_NEW_DATABASES = "begin; lock table pg_catalog.pg_database in share mode; commit"
 # Omits databases that can only be dropped.
 SELECT_DATABASES = """
-    select pg_catalog.namesend(datname) as name, oid, datallowconn as is_open from pg_catalog.pg_database
+    select pg_catalog.namesend(datname) as name, oid, datallowconn as allows_connections from pg_catalog.pg_database
      where datconnlimit <> -2 order by oid
 """
-CLOSED_DATABASE = "template0"  # stays closed to connections, even after a crash
+NO_CONNECTIONS_DATABASE = "template0"  # never allows connections, even after a crash
 
 # Returns a row if a role of a tenant has REPLICATION.
 SELECT_REPLICATION_ROLE = f"""
-    (select 'replicates', pg_catalog.namesend(rolname), null::text from pg_catalog.pg_authid
+    (select 'replication_role', pg_catalog.namesend(rolname), null::text from pg_catalog.pg_authid
       where rolreplication and not rolsuper and not pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}')
       limit 1)
 """

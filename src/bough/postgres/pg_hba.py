@@ -1,8 +1,8 @@
 """pg_hba.conf and pg_ident.conf: who may connect to a compute through its socket.
 
-The user of control may log in as any role, the gateway's user as any role except the platform's. No other user can
-log in, not even the user that runs the compute. Control may log in as a tenant's role because it could use the
-gateway's user anyway.
+The user of the control process may log in as any role, the gateway's user as any role except the platform's. No other
+user can log in, not even the user that runs the compute. The control process may log in as a tenant's role because it
+could use the gateway's user anyway.
 
 Read replicas run as the project's user, which has no name on the machine, so they use a password. Their line is the
 only one that matches physical replication: `all` does not match it.
@@ -31,7 +31,7 @@ def render_ident(*, major: int, control_user: str, gateway_user: str, roles: Ite
 
 
 def render_ident_lines(role: str, *, control_user: str, gateway_user: str) -> str:
-    """Returns the lines that allow one more role, for versions in which the map lists every role."""
+    """Return the lines that allow one more role, for versions in which the map lists every role."""
     users = dict.fromkeys((gateway_user, control_user))  # removes the duplicate if they are the same
     return "".join(_line(user, role) for user in users)
 

@@ -46,14 +46,14 @@ _NOTIFY_QUEUE_LIMIT_SINCE = 17
 
 
 def render(settings: Mapping[str, str], *, major: int, is_standby: bool = False) -> str:
-    """Renders the whole file: the platform's settings, then `settings`. A standby is always in recovery."""
+    """Render the whole file: the platform's settings, then `settings`. A standby is always in recovery."""
     prefetch = {} if is_standby or major < _PREFETCH_SINCE else _NO_PREFETCH
     queue = _NOTIFY_QUEUE_LIMIT if major >= _NOTIFY_QUEUE_LIMIT_SINCE else {}
     return render_lines({**COMPUTE_DEFAULTS, **prefetch, **queue, **settings})
 
 
 def render_with_includes(settings: Mapping[str, str], *, major: int, is_standby: bool) -> str:
-    """Renders the file with includes: `SIZE_FILE` first and `LIMITS_FILE` last, because the last value wins."""
+    """Render the file with includes: `SIZE_FILE` first and `LIMITS_FILE` last, because the last value wins."""
     own = render(settings, major=major, is_standby=is_standby)
     return f"include '{SIZE_FILE}'\n{own}include_if_exists '{LIMITS_FILE}'\n"
 

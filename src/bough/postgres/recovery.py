@@ -32,7 +32,7 @@ _FAST_RECOVERY = {
 
 
 def recovery_settings(spool: str, point: Point, *, timeline: int | None) -> dict[str, str]:
-    """Settings to restore WAL from the folder `spool`. Without a timeline, the server stays on the current one."""
+    """Return settings to restore WAL from the folder `spool`. Without a timeline, the server stays on its own."""
     return {
         **_FAST_RECOVERY,
         **target_settings(point),
@@ -42,7 +42,7 @@ def recovery_settings(spool: str, point: Point, *, timeline: int | None) -> dict
 
 
 def target_settings(point: Point) -> dict[str, str]:
-    """Returns no settings for the end of the WAL. A record that starts at the LSN is not replayed."""
+    """Return no settings for the end of the WAL. A record that starts at the LSN is not replayed."""
     if point.at is not None:
         moment = point.at.astimezone(UTC).isoformat(sep=" ", timespec="microseconds")
         return {"recovery_target_time": moment, "recovery_target_inclusive": "on"}
@@ -57,11 +57,11 @@ def restore_command(spool: str) -> str:
 
 
 def history_file_name(timeline: int) -> str:
-    """The history file of a timeline. The first timeline has none."""
+    """Return the history file of a timeline. The first timeline has none."""
     return f"{timeline:08X}.history"
 
 
 def parse_timeline_start(history: str) -> str | None:
-    """Returns the LSN at which the timeline of a history file starts, or None if the text is not one."""
+    """Return the LSN at which the timeline of a history file starts, or None if the text is not one."""
     switches = _SWITCH.findall(history)
     return str(switches[-1][1]) if switches else None

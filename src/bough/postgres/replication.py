@@ -12,7 +12,7 @@ from bough.postgres.postgresql_conf import COMPUTE_DEFAULTS
 from bough.postgres.quoting import literal
 
 SIGNAL_FILE = "standby.signal"  # makes the server a standby
-SLOTS_FOLDER = "pg_replslot"  # in the data folder; holds a folder for each slot
+SLOTS_FOLDER = "pg_replslot"  # in the data directory; holds a folder for each slot
 SLOT_PREFIX = f"{RESERVED_PREFIX}replica_"
 
 # Settings that must not be lower on a standby than on its primary, with the defaults of Postgres.
@@ -40,11 +40,11 @@ DROP_SLOT = "select pg_catalog.pg_drop_replication_slot($1)"
 
 # Runs on a replica. The received LSN can be below the replayed one, as each connection starts at a segment.
 SELECT_REPLICA_STATUS = """
-    select pg_catalog.pg_is_in_recovery() as follows,
+    select pg_catalog.pg_is_in_recovery() as is_in_recovery,
            pg_catalog.pg_is_in_recovery() and pg_catalog.pg_is_wal_replay_paused() as is_paused,
-           exists (select from pg_catalog.pg_stat_wal_receiver where status = 'streaming') as streams,
+           exists (select from pg_catalog.pg_stat_wal_receiver where status = 'streaming') as is_streaming,
            (greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn())
-            - '0/0'::pg_catalog.pg_lsn)::bigint as has,
+            - '0/0'::pg_catalog.pg_lsn)::bigint as received,
            (pg_catalog.pg_last_wal_replay_lsn() - '0/0'::pg_catalog.pg_lsn)::bigint as replayed,
            extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp())::float8 as age
 """
@@ -60,7 +60,7 @@ class ReplicaStatus:
     """The progress of a replica."""
 
     is_in_recovery: bool  # False: it was promoted, which the platform never does
-    is_paused: bool  # one of its `LIMITS` is lower than on the primary
+    is_paused: bool  # one of its `STANDBY_MINIMUMS` is lower than on the primary
     is_streaming: bool
     received_lsn: int | None  # in bytes; None: unknown
     replayed_lsn: int | None
@@ -68,7 +68,7 @@ class ReplicaStatus:
 
 
 def slot_name(volume: str) -> str:
-    """The slot of the replica that uses this volume."""
+    """Return the slot of the replica that uses this volume."""
     return SLOT_PREFIX + volume.replace("-", "_")
 
 
@@ -82,7 +82,7 @@ def render_passfile(password: str) -> str:
 
 
 def standby_settings(host: str, passfile: str, slot: str) -> dict[str, str]:
-    """Settings of a standby that follows the server whose socket is in the folder `host`.
+    """Return the settings of a standby that follows the server whose socket is in the folder `host`.
 
     At shutdown, a server waits until its standbys have received all WAL. The timeout limits the wait for a hung one.
     """
@@ -102,13 +102,13 @@ def standby_settings(host: str, passfile: str, slot: str) -> dict[str, str]:
 
 
 def raise_to_minimums(settings: Mapping[str, str], minimums: Mapping[str, str | int]) -> dict[str, str]:
-    """Returns the settings with all `LIMITS` raised to at least the values in `minimums`."""
+    """Return the settings with every STANDBY_MINIMUMS setting raised to at least its value in `minimums`."""
     needed = {name: limit_value(minimums, name) for name in STANDBY_MINIMUMS}
     return {**settings, **{name: str(value) for name, value in needed.items() if value > limit_value(settings, name)}}
 
 
 def limit_value(settings: Mapping[str, str | int], name: str) -> int:
-    """Returns the value of a limit with these settings, rounded as Postgres does."""
+    """Return the value of a limit with these settings, rounded as Postgres does."""
     return round(float(settings.get(name, COMPUTE_DEFAULTS.get(name, STANDBY_MINIMUMS[name]))))
 
 

@@ -40,7 +40,7 @@ _ITSELF = "(select oid from pg_catalog.pg_authid where rolname = $1)"
 SELECT_DATABASES_WITH_OBJECTS = f"""
     select distinct pg_catalog.namesend(datname) as name, pg_catalog.namesend(rolname) as owner,
            pg_catalog.starts_with(rolname::text, '{RESERVED_PREFIX}') as is_ours,
-           datallowconn and datconnlimit <> -2 as is_open
+           datallowconn and datconnlimit <> -2 as allows_connections
       from pg_catalog.pg_shdepend
       join pg_catalog.pg_database on pg_database.oid = dbid
       join pg_catalog.pg_authid on pg_authid.oid = datdba
@@ -77,7 +77,7 @@ end $$
 
 
 def group_statements(major: int) -> list[str]:
-    """Creates the group that holds the privileges of tenants beyond their own objects."""
+    """Create the group that holds the privileges of tenants beyond their own objects."""
     granted = ["pg_monitor", "pg_read_all_data", "pg_write_all_data", "pg_signal_backend"]
     if major >= 16:
         granted.append("pg_create_subscription")
@@ -126,13 +126,13 @@ def set_login(name: str, *, can_login: bool) -> str:
     return f"alter role {identifier(name)} {'login' if can_login else 'nologin'}"
 
 
-def grant_membership(role: str, member: str, *, admin: bool, inherit: bool, become: bool) -> str:
-    terms = f"admin {_bool(admin)}, inherit {_bool(inherit)}, set {_bool(become)}"
+def grant_membership(role: str, member: str, *, admin: bool, inherit: bool, set_role: bool) -> str:
+    terms = f"admin {_bool(admin)}, inherit {_bool(inherit)}, set {_bool(set_role)}"
     return f"grant {identifier(role)} to {identifier(member)} with {terms}"
 
 
 def reassign_and_drop_owned(name: str, new_owner: str | None) -> list[str]:
-    """Runs in one database: removes the role from everything there. Drops its objects if there is no new owner."""
+    """Build statements for one database that remove the role from everything. Without a new owner, drop its objects."""
     reassign = [] if new_owner is None else [f"reassign owned by {identifier(name)} to {identifier(new_owner)}"]
     return [*reassign, f"drop owned by {identifier(name)}"]
 
@@ -152,7 +152,7 @@ def _password(verifier: str | None) -> str:
 def plan_roles(
     target: Mapping[str, str], present: Mapping[str, str | None], *, spare: str | None, major: int
 ) -> list[str]:
-    """Plans the statements that create and change roles to match `target` (name → verifier).
+    """Plan the statements that create and change roles to match `target` (name → verifier).
 
     `spare` is the template's own role in an unused volume. The first missing role reuses it. Templates of an earlier
     version gave it REPLICATION.

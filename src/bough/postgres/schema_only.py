@@ -68,7 +68,7 @@ def rollback_prepared(prepared: str) -> str:
 def truncate(
     tables: Iterable[tuple[str, str]], partitioned: Iterable[tuple[str, str]], triggers: Iterable[tuple[int, str]]
 ) -> list[str]:
-    """Runs in one transaction, in a session that has not used the tables and therefore not cached their triggers."""
+    """Run in one transaction, in a session that has not used the tables and therefore not cached their triggers."""
     named = ", ".join(
         [*(f"only {_qualified_name(*table)}" for table in tables), *(_qualified_name(*table) for table in partitioned)]
     )
@@ -91,7 +91,7 @@ def restart_sequences(sequences: Iterable[tuple[str, str, int]]) -> list[str]:
 
 
 def rewrite_catalog(catalog: str) -> str:
-    """Removes deleted rows of the catalog from disk."""
+    """Remove deleted rows of the catalog from disk."""
     return f"vacuum full pg_catalog.{catalog}"
 
 

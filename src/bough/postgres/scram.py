@@ -28,7 +28,7 @@ def scram_verifier(password: str, salt: bytes | None = None, iterations: int = I
 
 
 def is_usable(verifier: str) -> bool:
-    """Whether a login can be verified with it."""
+    """Return whether a login can be verified with it."""
     return _USABLE.fullmatch(verifier) is not None
 
 

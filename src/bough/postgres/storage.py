@@ -54,7 +54,7 @@ SELECT_STORED_BYTES = f"""
     select (greatest(0, ({_TABLESPACES}) - ({_EMPTY})) + ({_FILES}) + greatest(0, ({_RETAINED_WAL})))::bigint as bytes,
            pg_catalog.pg_size_bytes(pg_catalog.current_setting('{TEMP_FILE_LIMIT}')) as temp_file_bytes,
            not pg_catalog.pg_is_in_recovery()
-               and pg_catalog.has_database_privilege('public', 'template1', 'connect') as is_open,
+               and pg_catalog.has_database_privilege('public', 'template1', 'connect') as is_public,
            ({activity.IS_BUSY}) as is_busy
 """
 
@@ -69,12 +69,12 @@ REVOKE_PUBLIC = (
 
 
 def temp_file_bytes(storage_bytes: int) -> int:
-    """The limit for the temporary files of one process: half of the plan's storage."""
+    """Return the limit for the temporary files of one process: half of the plan's storage."""
     return min(max(_MIN_LIMIT_BYTES, storage_bytes // 2 // _KB * _KB), _MAX_TEMP_FILE_BYTES)
 
 
 def render_limits(storage_bytes: int | None, settings: Mapping[str, str]) -> str:
-    """Renders `LIMITS_FILE` from the plan; empty without a plan. `settings` are the tenant's settings."""
+    """Render `LIMITS_FILE` from the plan; empty without a plan. `settings` are the tenant's settings."""
     if storage_bytes is None:
         return ""
     requested = (

@@ -36,7 +36,7 @@ _MOST = 64
 
 
 def find_catalog_file(mapping: bytes) -> str | None:
-    """Returns the file of pg_subscription in a stopped server from `pg_filenode.map`, or None if the map is invalid.
+    """Return the file of pg_subscription in a stopped server from `pg_filenode.map`, or None if the map is invalid.
 
     An empty file means that there are no subscriptions. A file that is not empty may contain only dropped ones.
     """

@@ -24,7 +24,7 @@ def initdb_arguments(major: int) -> list[str]:
 
 
 def setup_statements(major: int) -> list[str]:
-    """Runs once in the template: creates the group of tenants, and a spare role and database."""
+    """Build the statements that create the group of tenants, and a spare role and database, in a new template."""
     return [
         *roles.group_statements(major),
         *roles.create(SPARE_ROLE, None, major),

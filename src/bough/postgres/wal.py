@@ -16,12 +16,12 @@ _CHECKPOINT_RECORD = 120  # size in bytes
 
 
 def segment_name(timeline: int, lsn: int) -> str:
-    """The file that contains the byte at `lsn`."""
+    """Return the file that contains the byte at `lsn`."""
     return segment_name_from_number(timeline, lsn // SEGMENT_BYTES)
 
 
 def segment_names(first: str, last: str) -> list[str]:
-    """Returns all files from the first to the last, which must have the same timeline.
+    """Return all files from the first to the last, which must have the same timeline.
 
     The names come from a server in which a tenant's code may run, so they are not trusted.
     """
@@ -40,7 +40,7 @@ def next_segment(name: str) -> str:
 
 
 def is_initialized(name: str, head: bytes) -> bool:
-    """Whether the file with this name, which starts with `head`, contains its own segment.
+    """Return whether the file with this name, which starts with `head`, contains its own segment.
 
     A recycled file has its new name already but still the old contents.
     """
@@ -48,7 +48,7 @@ def is_initialized(name: str, head: bytes) -> bool:
 
 
 def select_needed_from(first: str, present: Iterable[str]) -> list[str]:
-    """Returns the files of `pg_wal` that a server reads when it starts at the segment `first`."""
+    """Return the files of `pg_wal` that a server reads when it starts at the segment `first`."""
     return sorted(name for name in present if is_history_file(name) or (is_segment(name) and name[8:] >= first[8:]))
 
 
@@ -65,7 +65,7 @@ def timeline_of(name: str) -> int:
 
 
 def segment_name_from_number(timeline: int, number: int) -> str:
-    """Returns the name of the segment with this number on a timeline."""
+    """Return the name of the segment with this number on a timeline."""
     return f"{timeline:08X}{number // _PER_FILE_GROUP:08X}{number % _PER_FILE_GROUP:08X}"
 
 
@@ -74,12 +74,12 @@ def segment_number(name: str) -> int:
 
 
 def segment_number_at(lsn: int) -> int:
-    """Returns the number of the segment that contains the byte at `lsn`."""
+    """Return the number of the segment that contains the byte at `lsn`."""
     return lsn // SEGMENT_BYTES
 
 
 def checkpoint_end(lsn: int) -> int:
-    """Returns the end of a checkpoint record that starts at `lsn`. The size is the same in versions 14 to 18."""
+    """Return the end of a checkpoint record that starts at `lsn`. The size is the same in versions 14 to 18."""
     end, page = lsn + _CHECKPOINT_RECORD, (lsn // _PAGE + 1) * _PAGE
     if end <= page:
         return end

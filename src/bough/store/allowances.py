@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bough.domain.allowance import Fullness, TransferPeriod
+from bough.domain.allowance import DataTransferPeriod, Fullness
 from bough.domain.endpoint import EndpointState, EndpointType
 from bough.ids import BranchId, EndpointId, OrganizationId, ProjectId
 from bough.store.queries import Queries, equals_param
@@ -103,10 +103,10 @@ class BranchStorage(PlanTerms):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransferUsage(PlanTerms):
+class DataTransferUsage(PlanTerms):
     created_at: datetime
     transferred_bytes: int  # to clients, since the project was created
-    period: TransferPeriod | None  # None: nothing has been counted yet
+    period: DataTransferPeriod | None  # None: nothing has been counted yet
 
 
 class Allowances(Queries):
@@ -115,47 +115,49 @@ class Allowances(Queries):
         return from_row(BranchStorage, row) if row else None
 
     async def list_full(self) -> list[BranchStorage]:
-        """Returns branches that have reached their storage limit."""
+        """Return branches that have reached their storage limit."""
         return [from_row(BranchStorage, row) for row in await self._all(_FULL)]
 
     async def set_fullness(self, branch_id: BranchId, fullness: Fullness, stored: int | None) -> None:
         await self._run(_SET_FULLNESS, own_id=branch_id, fullness=fullness, stored_bytes=stored)
 
     async def list_projects_of(self, endpoint_ids: Collection[EndpointId]) -> set[ProjectId]:
-        """Includes the projects of deleted endpoints."""
+        """Include the projects of deleted endpoints."""
         rows = await self._all(sa.select(endpoints.c.project_id).where(endpoints.c.id.in_(endpoint_ids)).distinct())
         return {ProjectId(row["project_id"]) for row in rows}
 
-    async def get_transfer(self, project_id: ProjectId) -> TransferUsage | None:
-        transfers = await self.list_transfers([project_id])
+    async def get_data_transfer(self, project_id: ProjectId) -> DataTransferUsage | None:
+        transfers = await self.list_data_transfers([project_id])
         return transfers[0] if transfers else None
 
-    async def list_transfers(self, project_ids: Collection[ProjectId]) -> list[TransferUsage]:
-        """Omits deleted projects."""
-        return [_to_transfer_usage(row) for row in await self._all(_TRANSFERRED, among=list(project_ids))]
+    async def list_data_transfers(self, project_ids: Collection[ProjectId]) -> list[DataTransferUsage]:
+        """Omit deleted projects."""
+        return [_to_data_transfer_usage(row) for row in await self._all(_TRANSFERRED, among=list(project_ids))]
 
     async def list_over_transfer_limit(self) -> list[ProjectId]:
-        """Returns projects that have used up their transfer allowance."""
+        """Return projects that have used up their transfer allowance."""
         return [ProjectId(row["project_id"]) for row in await self._all(_OVER)]
 
     async def get_terms_if_over_limit(self, project_id: ProjectId) -> PlanTerms | None:
-        """Returns None if the project may transfer more."""
+        """Return None if the project may transfer more."""
         row = await self._one(_TERMS_WHEN_OVER, own_id=project_id)
         return from_row(PlanTerms, row) if row else None
 
     async def list_running_over_limit(self) -> list[EndpointId]:
-        """Returns running endpoints of projects over the transfer limit, except those that are being suspended."""
+        """Return running endpoints of projects over the transfer limit, except those that are being suspended."""
         return [EndpointId(row["id"]) for row in await self._all(_RUNNING_OVER)]
 
-    async def save_period(self, period: TransferPeriod) -> None:
+    async def save_period(self, period: DataTransferPeriod) -> None:
         values = to_columns(period)
         if not await self._run(_SAVE_PERIOD, own_id=period.project_id, **values):
             await self._insert(transfer_periods, values)
 
 
-def _to_transfer_usage(row: Mapping[str, Any]) -> TransferUsage:
-    period = None if row["began_at"] is None else from_row(TransferPeriod, row)
+def _to_data_transfer_usage(row: Mapping[str, Any]) -> DataTransferUsage:
+    period = None if row["began_at"] is None else from_row(DataTransferPeriod, row)
     terms = {
-        each.name: row[each.name] for each in fields(TransferUsage) if each.name not in ("period", "transferred_bytes")
+        each.name: row[each.name]
+        for each in fields(DataTransferUsage)
+        if each.name not in ("period", "transferred_bytes")
     }
-    return TransferUsage(**terms, transferred_bytes=int(row["transferred_bytes"]), period=period)
+    return DataTransferUsage(**terms, transferred_bytes=int(row["transferred_bytes"]), period=period)

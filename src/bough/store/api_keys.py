@@ -16,7 +16,7 @@ from bough.store.tables import api_keys, members, organizations, users
 
 
 @dataclass(frozen=True, slots=True)
-class KeyHolder:
+class AuthenticatedKey:
     """An active key with the e-mail address of its creator and the organizations that it grants access to."""
 
     key: ApiKey
@@ -24,13 +24,13 @@ class KeyHolder:
     memberships: tuple[tuple[Organization, MemberRole | None], ...]  # with the user's role in each
 
 
-_REACHED = tuple(column.label(f"org_{column.name}") for column in organizations.c)
+_MEMBERSHIP_COLUMNS = tuple(column.label(f"org_{column.name}") for column in organizations.c)
 _NOT_REVOKED = api_keys.c.revoked_at.is_(None)
 _membership = sa.and_(members.c.user_id == api_keys.c.user_id, api_keys.c.kind == KeyKind.PERSONAL)
-_HOLDER = (
+_AUTHENTICATED = (
     sa.select(
         *(column.label(f"key_{column.name}") for column in api_keys.c),
-        *_REACHED,
+        *_MEMBERSHIP_COLUMNS,
         members.c.role.label("member_role"),
         users.c.email.label("user_email"),
     )
@@ -49,20 +49,20 @@ class ApiKeys(Queries):
         assert row is not None
         return from_row(ApiKey, row)
 
-    async def get_holder(self, prefix: str) -> KeyHolder | None:
-        """Uses a single query, because every request needs it."""
-        rows = await self._all(_HOLDER, prefix=prefix)
+    async def get_authenticated(self, prefix: str) -> AuthenticatedKey | None:
+        """Use a single query, because every request needs it."""
+        rows = await self._all(_AUTHENTICATED, prefix=prefix)
         if not rows:
             return None
-        reached = tuple(
+        memberships = tuple(
             (from_row(Organization, row, "org_"), MemberRole(row["member_role"]) if row["member_role"] else None)
             for row in rows
             if row["org_id"] is not None
         )
-        return KeyHolder(from_row(ApiKey, rows[0], "key_"), rows[0]["user_email"], reached)
+        return AuthenticatedKey(from_row(ApiKey, rows[0], "key_"), rows[0]["user_email"], memberships)
 
     async def get_by_prefix(self, prefix: str) -> ApiKey | None:
-        """Includes revoked keys."""
+        """Include revoked keys."""
         row = await self._one(sa.select(api_keys).where(api_keys.c.prefix == prefix))
         return from_row(ApiKey, row) if row else None
 
@@ -77,7 +77,7 @@ class ApiKeys(Queries):
         return next(iter(await self._keys(api_keys.c.id == key_id, *mine)), None)
 
     async def list_in_organization(self, org_id: OrganizationId) -> list[ApiKey]:
-        """Includes keys that are limited to one project."""
+        """Include keys that are limited to one project."""
         return await self._keys(api_keys.c.org_id == org_id)
 
     async def get_in_organization(self, org_id: OrganizationId, key_id: int) -> ApiKey | None:
@@ -90,7 +90,7 @@ class ApiKeys(Queries):
         await self._run(sa.update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=now))
 
     async def revoke_in_projects(self, project_ids: Collection[ProjectId], now: datetime) -> None:
-        """Revokes project-scoped keys when the projects move to another organization."""
+        """Revoke project-scoped keys when the projects move to another organization."""
         theirs = sa.and_(api_keys.c.project_id.in_(project_ids), _NOT_REVOKED)
         await self._run(sa.update(api_keys).where(theirs).values(revoked_at=now))
 

@@ -34,7 +34,7 @@ class Audit(Queries):
         await self._insert(audit, columns)
 
     async def page(self, query: AuditQuery, limit: int, before: int | None) -> list[AuditEntry]:
-        """Returns the newest entries first, starting below the id `before`."""
+        """Return the newest entries first, starting below the id `before`."""
         rows = sa.select(audit)
         for name in ("org_id", "project_id", "user_id", "action"):
             if (value := getattr(query, name)) is not None:

@@ -81,7 +81,7 @@ class BranchPages(Queries):
         return _to_branch_with_usage(row) if row else None
 
     async def list_in_project(self, project_id: ProjectId) -> list[BranchWithUsage]:
-        """Returns branches that are not deleted, the oldest first."""
+        """Return branches that are not deleted, the oldest first."""
         return [_to_branch_with_usage(row) for row in await self._all(_ALL, project_id=project_id)]
 
     async def page(
@@ -94,7 +94,7 @@ class BranchPages(Queries):
         limit: int,
         after: SortPosition | None,
     ) -> tuple[list[BranchWithUsage], SortPosition | None]:
-        """Returns one page and, if another page follows, the position at which it ended."""
+        """Return one page and, if another page follows, the position at which it ended."""
         statement = _page(
             order, include_deleted=include_deleted, search=bool(search), is_continuation=after is not None
         )

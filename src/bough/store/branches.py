@@ -58,7 +58,7 @@ _HISTORY_VOLUMES = (
     .join(branch_lineages, branch_lineages.c.lineage_id == lineages.c.id)
     .where(equals_param(branch_lineages.c.branch_id))
 )
-_LINEAGE_HAS_STRETCH = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
+_IS_IN_HISTORY = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
 _position = sa.bindparam("current_position", type_=branches.c.wal_position.type)
 _RECORD_WAL_POSITION = (
     sa.update(branches)
@@ -81,7 +81,7 @@ class Branches(Queries):
         await self._save(branches, _columns(branch))
 
     async def get(self, project_id: ProjectId, branch_id: BranchId) -> Branch | None:
-        """Includes deleted branches."""
+        """Include deleted branches."""
         row = await self._one(_ONE, id=branch_id, project_id=project_id)
         return from_row(Branch, row) if row else None
 
@@ -111,31 +111,31 @@ class Branches(Queries):
         return bool(await self._value(_HAS_CHILDREN, parent_id=branch_id))
 
     async def list_expired(self, now: datetime, limit: int) -> list[Branch]:
-        """Returns expired branches of projects that are not deleted."""
+        """Return expired branches of projects that are not deleted."""
         return [from_row(Branch, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
 
     async def set_logical_size(self, branch_id: BranchId, size: int) -> None:
         await self._run(sa.update(branches).where(branches.c.id == branch_id).values(logical_size=size))
 
     async def record_wal_position(self, branch_id: BranchId, position: int) -> None:
-        """Counts the growth of the WAL as written bytes. A lower position, as after a restore, counts as nothing."""
+        """Count the growth of the WAL as written bytes. A lower position, as after a restore, counts as nothing."""
         await self._run(_RECORD_WAL_POSITION, own_id=branch_id, current_position=position)
 
     async def move_children(self, parent_id: BranchId, to: BranchId) -> None:
-        """Moves deleted children too. `to` does not become its own parent."""
+        """Move deleted children too. `to` does not become its own parent."""
         own = (branches.c.parent_id == parent_id, branches.c.id != to)
         await self._run(sa.update(branches).where(*own).values(parent_id=to))
 
     async def list_past_recovery(self, now: datetime, limit: int) -> list[Branch]:
-        """Returns deleted branches whose data still exists and whose recovery period is over."""
+        """Return deleted branches whose data still exists and whose recovery period is over."""
         return [from_row(Branch, row) for row in await self._all(_PAST_RECOVERY, now=now, row_limit=limit)]
 
     async def end_recovery(self, branch_id: BranchId) -> None:
-        """Makes the deleted branch unrecoverable."""
+        """Make the deleted branch unrecoverable."""
         await self._run(sa.update(branches).where(branches.c.id == branch_id).values(recoverable_until=None))
 
     async def delete_contents(self, branch_id: BranchId) -> None:
-        """Deletes the contents of a deleted branch.
+        """Delete the contents of a deleted branch.
 
         Keeps the rows of the branch and of its endpoints with their usage, lineages in another branch's history, and
         lineages with a retired volume.
@@ -146,12 +146,12 @@ class Branches(Queries):
         retired = sa.select(volumes.c.id).where(volumes.c.retired_at.is_not(None))
         await self._run(
             sa.delete(lineages).where(
-                lineages.c.volume_id.in_(own), lineages.c.volume_id.not_in(retired), ~_LINEAGE_HAS_STRETCH
+                lineages.c.volume_id.in_(own), lineages.c.volume_id.not_in(retired), ~_IS_IN_HISTORY
             )
         )
 
     async def delete(self, branch_id: BranchId, kept_volumes: Collection[VolumeId] = ()) -> None:
-        """Deletes all rows of a branch, and the volumes and lineages that no other branch uses.
+        """Delete all rows of a branch, and the volumes and lineages that no other branch uses.
 
         The rows of `kept_volumes` stay, for the task that deletes the volumes.
         """
@@ -173,5 +173,5 @@ class Branches(Queries):
 
 
 def _columns(branch: Branch) -> Mapping[str, Any]:
-    """Adds the search key, case-folded in Python because SQLite folds only ASCII."""
+    """Add the search key, case-folded in Python because SQLite folds only ASCII."""
     return {**to_columns(branch), "search_key": f"{branch.name}\n{branch.id}".casefold()}

@@ -28,11 +28,11 @@ _MARK_APPLIED = sa.update(databases).where(
 
 class Databases(Queries):
     async def add(self, database: Database) -> Database:
-        """Returns the database with its new id."""
+        """Return the database with its new id."""
         return replace(database, id=await self._insert(databases, _without_id(database)))
 
     async def save(self, database: Database) -> None:
-        """Raises Duplicate if the branch has another database with this name."""
+        """Raise Duplicate if the branch has another database with this name."""
         await self._save(databases, to_columns(database))
 
     async def add_all(self, created: Sequence[Database]) -> None:
@@ -45,7 +45,7 @@ class Databases(Queries):
         await self._run_many(_DELETE, [{"id": each.id} for each in removed])
 
     async def mark_applied(self, branch_id: BranchId, name: str, now: datetime) -> None:
-        """Records that Postgres has the database."""
+        """Record that Postgres has the database."""
         await self._run(_MARK_APPLIED, own_branch=branch_id, own_name=name, is_wished=False, updated_at=now)
 
     async def remove(self, database: Database) -> None:

@@ -36,7 +36,7 @@ _STARTED_LATER = sa.exists().where(
 
 class Endpoints(Queries):
     async def add(self, endpoint: Endpoint) -> None:
-        """Adds the endpoint and its usage row."""
+        """Add the endpoint and its usage row."""
         await self._insert(endpoints, to_columns(endpoint))
         await self._insert(usage, to_columns(EndpointUsage(endpoint_id=endpoint.id, project_id=endpoint.project_id)))
 
@@ -56,16 +56,16 @@ class Endpoints(Queries):
         return [from_row(Endpoint, row) for row in rows]
 
     async def get_live(self, endpoint_id: EndpointId) -> Endpoint | None:
-        """Looks up one row by its key; its project is not deleted."""
+        """Look up one row by its key; its project is not deleted."""
         row = await self._one(_LIVE_ONE, id=endpoint_id)
         return from_row(Endpoint, row) if row else None
 
     async def record_activity(self, endpoint_id: EndpointId, now: datetime) -> None:
-        """Sets the time of the last activity and nothing else."""
+        """Set the time of the last activity and nothing else."""
         await self._run(_RECORD_ACTIVITY, own_id=endpoint_id, last_active=now)
 
     async def filter_existing(self, endpoint_ids: Collection[EndpointId]) -> set[EndpointId]:
-        """Includes deleted endpoints."""
+        """Include deleted endpoints."""
         rows = await self._all(sa.select(endpoints.c.id).where(endpoints.c.id.in_(endpoint_ids)))
         return {EndpointId(row["id"]) for row in rows}
 
@@ -95,28 +95,28 @@ class Endpoints(Queries):
         return from_row(Endpoint, row) if row else None
 
     async def list_active(self) -> list[Endpoint]:
-        """Returns endpoints whose compute should run, of projects that are not deleted."""
+        """Return endpoints whose compute should run, of projects that are not deleted."""
         rows = await self._all(_live(sa.select(endpoints)).where(endpoints.c.state == EndpointState.ACTIVE))
         return [from_row(Endpoint, row) for row in rows]
 
     async def list_active_replicas(self) -> list[Endpoint]:
-        """Returns read replicas whose compute should run, except those that are being suspended."""
+        """Return read replicas whose compute should run, except those that are being suspended."""
         return [from_row(Endpoint, row) for row in await self._all(_ACTIVE_REPLICAS)]
 
     async def list_active_ids(self) -> frozenset[EndpointId]:
         return frozenset(EndpointId(row["id"]) for row in await self._all(_ACTIVE_IDS))
 
     async def get_active_projects(self) -> dict[EndpointId, ProjectId]:
-        """Maps the endpoints of `list_active_ids` to their projects."""
+        """Map the endpoints of `list_active_ids` to their projects."""
         rows = await self._all(_ACTIVE_PROJECTS)
         return {EndpointId(row["id"]): ProjectId(row["project_id"]) for row in rows}
 
     async def list_regions(self) -> list[tuple[EndpointId, str]]:
-        """Returns all live endpoints with the region of their hosts."""
+        """Return all live endpoints with the region of their hosts."""
         return [(EndpointId(row["id"]), row["region_id"]) for row in await self._all(_REGIONS)]
 
     async def list_idle_since(self, default: datetime, shortest: datetime) -> list[Endpoint]:
-        """Returns running endpoints that may be suspended.
+        """Return running endpoints that may be suspended.
 
         `default` is the latest activity for endpoints with the default timeout, `shortest` for those with their own.
         """
@@ -124,12 +124,12 @@ class Endpoints(Queries):
         return [from_row(Endpoint, row) for row in rows]
 
     async def list_in_transition(self) -> list[Endpoint]:
-        """Returns endpoints with a pending state."""
+        """Return endpoints with a pending state."""
         rows = await self._all(_live(sa.select(endpoints)).where(endpoints.c.pending_state.is_not(None)))
         return [from_row(Endpoint, row) for row in rows]
 
     async def list_failed(self) -> list[Endpoint]:
-        """Returns idle endpoints whose last start failed."""
+        """Return idle endpoints whose last start failed."""
         rows = await self._all(
             _live(sa.select(endpoints))
             .join(operations, operations.c.endpoint_id == endpoints.c.id)
@@ -153,7 +153,7 @@ class Endpoints(Queries):
 
 
 def _live(statement: sa.Select[Any], *, in_order: bool = True) -> sa.Select[Any]:
-    """Limits the statement to endpoints and projects that are not deleted."""
+    """Limit the statement to endpoints and projects that are not deleted."""
     live = statement.join(projects, projects.c.id == endpoints.c.project_id).where(
         endpoints.c.deleted_at.is_(None), projects.c.deleted_at.is_(None)
     )

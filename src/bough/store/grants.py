@@ -48,7 +48,7 @@ class Grants(Queries):
         return ProjectGrant(ProjectRole(row["role"]) if row["role"] else None, bool(row["shared"]))
 
     async def get_by_project(self, user_id: UserId, email: str) -> dict[ProjectId, ProjectGrant]:
-        """Returns the grants on all projects that the user has access to."""
+        """Return the grants on all projects that the user has access to."""
         roles = {row["project_id"]: ProjectRole(row["role"]) for row in await self._all(_ROLES, user_id=user_id)}
         shared = {row["project_id"] for row in await self._all(_ALL_SHARED, email=email)}
         return {ProjectId(each): ProjectGrant(roles.get(each), each in shared) for each in roles.keys() | shared}
@@ -76,7 +76,7 @@ class Grants(Queries):
         await self._run(sa.update(permissions).where(shared).values(revoked_at=now))
 
     async def add_permission(self, permission: Permission) -> None:
-        """Raises Duplicate if the address has a permission."""
+        """Raise Duplicate if the address has a permission."""
         await self._insert(permissions, to_columns(permission))
 
     async def list_permissions(self, project_id: ProjectId) -> list[Permission]:

@@ -50,8 +50,8 @@ _RUNNING = _EVERY.join(endpoints, endpoints.c.branch_id == branches.c.id).where(
     endpoints.c.type == EndpointType.READ_WRITE,
     endpoints.c.deleted_at.is_(None),
 )
-_SAVE_EXTENT = sa.update(lineages).where(equals_param(lineages.c.id, "own_id"))
-_DELETE_STRETCH = sa.delete(branch_lineages).where(
+_SAVE_HISTORY_START_AND_SIZE = sa.update(lineages).where(equals_param(lineages.c.id, "own_id"))
+_DELETE_BRANCH_LINEAGE = sa.delete(branch_lineages).where(
     equals_param(branch_lineages.c.branch_id),
     equals_param(branch_lineages.c.position),
     equals_param(branch_lineages.c.lineage_id),
@@ -68,35 +68,43 @@ _CHANGED_SINCE = sa.select(
 
 class Histories(Queries):
     async def list_running(self) -> list[LiveLineage]:
-        """Returns lineages that a compute is writing to."""
+        """Return lineages that a compute is writing to."""
         return await self._select(_RUNNING)
 
     async def list_all(self) -> list[LiveLineage]:
-        """Reads every lineage: for a periodic task, not for a request."""
+        """Read every lineage: for a periodic task, not for a request."""
         return await self._select(_EVERY)
 
     async def list_in_project(self, project_id: ProjectId) -> list[LiveLineage]:
         return await self._select(_OF_PROJECT, project_id=project_id)
 
-    async def save_extent(
+    async def save_history_start_and_size(
         self, lineage_id: LineageId, *, began_at: datetime | None, began_lsn: str | None, history_bytes: int
     ) -> None:
-        """Records the current extent of the history."""
+        """Record the earliest point of the history and its size."""
         await self._run(
-            _SAVE_EXTENT, own_id=lineage_id, began_at=began_at, began_lsn=began_lsn, history_bytes=history_bytes
+            _SAVE_HISTORY_START_AND_SIZE,
+            own_id=lineage_id,
+            began_at=began_at,
+            began_lsn=began_lsn,
+            history_bytes=history_bytes,
         )
 
     async def was_restored_since(self, branch_id: BranchId, moment: datetime) -> bool:
-        """Returns whether a restore has replaced the branch's data since `moment`."""
+        """Return whether a restore has replaced the branch's data since `moment`."""
         return bool(await self._value(_CHANGED_SINCE, branch_id=branch_id, since=moment))
 
-    async def delete_stretch(self, stretch: BranchLineage) -> None:
-        """Removes a part of the branch's history that can no longer be restored."""
-        own = {"branch_id": stretch.branch_id, "position": stretch.position, "lineage_id": stretch.lineage_id}
-        await self._run(_DELETE_STRETCH, **own)
+    async def delete_branch_lineage(self, branch_lineage: BranchLineage) -> None:
+        """Remove a part of the branch's history that can no longer be restored."""
+        await self._run(
+            _DELETE_BRANCH_LINEAGE,
+            branch_id=branch_lineage.branch_id,
+            position=branch_lineage.position,
+            lineage_id=branch_lineage.lineage_id,
+        )
 
-    async def delete_stretches_of(self, lineage_id: LineageId) -> None:
-        """Removes the lineage from the history of all branches, deleted ones included."""
+    async def delete_branch_lineages_of(self, lineage_id: LineageId) -> None:
+        """Remove the lineage from the history of all branches, deleted ones included."""
         await self._run(sa.delete(branch_lineages).where(branch_lineages.c.lineage_id == lineage_id))
 
     async def _select(self, statement: sa.Select[Any], **values: Any) -> list[LiveLineage]:

@@ -25,7 +25,7 @@ class Idempotency(Queries):
         return from_row(IdempotencyRecord, row) if row else None
 
     async def reserve(self, key: str, fingerprint: str, now: datetime) -> None:
-        """Runs in the transaction of the request. Raises Duplicate if another request has used the key."""
+        """Reserve the key in the transaction of the request. Raises Duplicate if another request has used the key."""
         await self._insert(idempotency, {"key": key, "fingerprint": fingerprint, "created_at": now})
 
     async def save_response(self, key: str, status: int, sealed_body: str) -> None:

@@ -30,7 +30,7 @@ _EXPIRED = (
 
 class InstantDatabases(Queries):
     async def add(self, database: InstantDatabase) -> None:
-        """Raises Duplicate if the id exists."""
+        """Raise Duplicate if the id exists."""
         await self._insert(instant_databases, to_columns(database))
 
     async def save(self, database: InstantDatabase) -> None:
@@ -46,5 +46,5 @@ class InstantDatabases(Queries):
         return from_row(InstantDatabase, row) if row else None
 
     async def list_expired(self, now: datetime, limit: int) -> list[InstantDatabase]:
-        """Returns expired databases that are neither claimed, being claimed, nor deleted, the oldest first."""
+        """Return expired databases that are neither claimed, being claimed, nor deleted, the oldest first."""
         return [from_row(InstantDatabase, row) for row in await self._all(_EXPIRED, now=now, most=limit)]

@@ -20,7 +20,7 @@ _BY_EMAIL = sa.select(invitations).where(equals_param(invitations.c.email), _LIV
 
 class Invitations(Queries):
     async def replace(self, invitation: Invitation) -> None:
-        """Replaces an earlier invitation to the same address."""
+        """Replace an earlier invitation to the same address."""
         await self._run(
             sa.delete(invitations).where(equals_param(invitations.c.org_id), equals_param(invitations.c.email)),
             org_id=invitation.org_id,
@@ -43,7 +43,7 @@ class Invitations(Queries):
         return [from_row(Invitation, row) for row in await self._all(_BY_EMAIL, email=email, now=now)]
 
     async def remove(self, invitation_id: InvitationId) -> int:
-        """Returns the number of deleted rows: if two requests accept an invitation at once, only one gets 1."""
+        """Return the number of deleted rows: if two requests accept an invitation at once, only one gets 1."""
         return await self._run(sa.delete(invitations).where(equals_param(invitations.c.id)), id=invitation_id)
 
     async def delete_expired(self, now: datetime) -> int:

@@ -12,13 +12,13 @@ from bough.store.queries import Queries, equals_param
 from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import branch_lineages, branches, endpoints, lineages, snapshots, volumes
 
-_STRETCHES = (
+_BRANCH_LINEAGES = (
     sa.select(branch_lineages).where(equals_param(branch_lineages.c.branch_id)).order_by(branch_lineages.c.position)
 )
 _LINEAGES = sa.select(lineages).where(
     lineages.c.id.in_(sa.select(branch_lineages.c.lineage_id).where(equals_param(branch_lineages.c.branch_id)))
 )
-_HAS_STRETCH = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
+_IS_IN_HISTORY = sa.exists().where(branch_lineages.c.lineage_id == lineages.c.id)
 _IS_REFERENCED = sa.or_(
     *(sa.exists().where(table.c.volume_id == volumes.c.id) for table in (branches, endpoints, snapshots))
 )
@@ -30,26 +30,26 @@ class Lineages(Queries):
         await self._insert(volumes, to_columns(volume))
 
     async def remove_volume(self, volume_id: VolumeId) -> None:
-        """Deletes the volume and its lineage, which must not be part of any history."""
+        """Delete the volume and its lineage, which must not be part of any history."""
         await self.remove_volumes([volume_id])
 
     async def remove_volumes(self, volume_ids: Collection[VolumeId]) -> None:
-        """Deletes volumes and their lineages, except those that a history or another row still refers to.
+        """Delete volumes and their lineages, except those that a history or another row still refers to.
 
         The row of a deleted branch refers to its volume as long as the branch is listed.
         """
-        await self._run(sa.delete(lineages).where(lineages.c.volume_id.in_(volume_ids), ~_HAS_STRETCH))
+        await self._run(sa.delete(lineages).where(lineages.c.volume_id.in_(volume_ids), ~_IS_IN_HISTORY))
         unused = (volumes.c.id.in_(volume_ids), volumes.c.id.not_in(sa.select(lineages.c.volume_id)))
         await self._run(sa.update(volumes).where(*unused).values(retired_at=None))
         await self._run(sa.delete(volumes).where(*unused, ~_IS_REFERENCED))
 
     async def list_volume_ids(self, project_id: ProjectId) -> list[VolumeId]:
-        """Returns all volumes: those of branches, read replicas and snapshots, and unused ones."""
+        """Return all volumes: those of branches, read replicas and snapshots, and unused ones."""
         rows = await self._all(sa.select(volumes.c.id).where(volumes.c.project_id == project_id))
         return [VolumeId(row["id"]) for row in rows]
 
     async def retire_volume(self, volume_id: VolumeId, now: datetime) -> None:
-        """Marks a volume that no branch uses any more."""
+        """Mark a volume that no branch uses any more."""
         await self._run(sa.update(volumes).where(volumes.c.id == volume_id).values(retired_at=now))
 
     async def list_retired_volumes(self) -> list[Volume]:
@@ -69,30 +69,30 @@ class Lineages(Queries):
         rows = await self._all(sa.select(lineages).where(lineages.c.project_id == project_id))
         return [from_row(Lineage, row) for row in rows]
 
-    async def add_stretch(self, stretch: BranchLineage) -> None:
-        await self._insert(branch_lineages, to_columns(stretch))
+    async def add_branch_lineage(self, branch_lineage: BranchLineage) -> None:
+        await self._insert(branch_lineages, to_columns(branch_lineage))
 
     async def list_ranges(self, branch_id: BranchId) -> list[LineageRange]:
-        """Returns the lineages of the branch's history in order; the last one is the current lineage."""
-        stretches = [from_row(BranchLineage, row) for row in await self._all(_STRETCHES, branch_id=branch_id)]
+        """Return the lineages of the branch's history in order; the last one is the current lineage."""
+        history = [from_row(BranchLineage, row) for row in await self._all(_BRANCH_LINEAGES, branch_id=branch_id)]
         rows = [from_row(Lineage, row) for row in await self._all(_LINEAGES, branch_id=branch_id)]
         by_id = {lineage.id: lineage for lineage in rows}
-        return [LineageRange(branch_lineage=stretch, lineage=by_id[stretch.lineage_id]) for stretch in stretches]
+        return [LineageRange(branch_lineage=each, lineage=by_id[each.lineage_id]) for each in history]
 
-    async def replace_stretches(self, branch_id: BranchId, stretches: list[BranchLineage]) -> None:
-        """Replaces the history of the branch and numbers its parts."""
+    async def replace_branch_lineages(self, branch_id: BranchId, history: list[BranchLineage]) -> None:
+        """Replace the history of the branch and number its parts."""
         await self._run(sa.delete(branch_lineages).where(branch_lineages.c.branch_id == branch_id))
-        for position, stretch in enumerate(stretches):
-            fields = {**to_columns(stretch), "branch_id": branch_id, "position": position}
+        for position, branch_lineage in enumerate(history):
+            fields = {**to_columns(branch_lineage), "branch_id": branch_id, "position": position}
             await self._insert(branch_lineages, fields)
 
     async def set_history_start(self, volume_id: VolumeId, at: datetime, lsn: str | None) -> None:
-        """Sets the earliest point that can be restored."""
+        """Set the earliest point that can be restored."""
         own = lineages.c.volume_id == volume_id
         await self._run(sa.update(lineages).where(own).values(began_at=at, began_lsn=lsn))
 
     async def list_branches(self, lineage_id: LineageId) -> list[Branch]:
-        """Returns the branches whose history includes the lineage, including deleted ones that can be recovered."""
+        """Return the branches whose history includes the lineage, including deleted ones that can be recovered."""
         rows = await self._all(
             sa.select(branches).where(
                 branches.c.id.in_(

@@ -59,7 +59,7 @@ def _page(order: MemberSortOrder, *, is_continuation: bool) -> sa.Select[Any]:
 
 class Members(Queries):
     async def add(self, member: Member) -> None:
-        """Raises Duplicate if the user is a member already."""
+        """Raise Duplicate if the user is a member already."""
         await self._insert(members, to_columns(member))
 
     async def get(self, org_id: OrganizationId, member_id: MemberId) -> MemberAndUser | None:
@@ -73,7 +73,7 @@ class Members(Queries):
     async def page(
         self, org_id: OrganizationId, order: MemberSortOrder, *, limit: int, after: SortPosition | None
     ) -> tuple[list[MemberAndUser], SortPosition | None]:
-        """Returns one page and, if another page follows, the position at which it ended."""
+        """Return one page and, if another page follows, the position at which it ended."""
         statement = _page(order, is_continuation=after is not None)
         entries = [
             _to_member_and_user(row)
@@ -82,7 +82,7 @@ class Members(Queries):
         return entries[:limit], order.position_of(entries[limit - 1]) if len(entries) > limit else None
 
     async def list_member_emails(self, org_id: OrganizationId, emails: Collection[str]) -> list[str]:
-        """Returns the addresses that belong to members, sorted."""
+        """Return the addresses that belong to members, sorted."""
         is_match = sa.and_(members.c.org_id == org_id, users.c.email.in_(emails))
         rows = await self._all(_WITH_USER.where(is_match).order_by(users.c.email))
         return [row["user_email"] for row in rows]

@@ -1,14 +1,30 @@
 """Named queries on operations. Their rows are both the queue and the public record."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from bough.domain.operation import STORED_KINDS, Operation, OperationKind, OperationStatus, decode_kind, encode_kind
+from bough.domain.operation import (
+    STORED_KINDS,
+    Lane,
+    Operation,
+    OperationKind,
+    OperationStatus,
+    decode_kind,
+    encode_kind,
+)
 from bough.ids import EndpointId, OperationId, ProjectId
+from bough.store.due_operations import (
+    NO_SATURATED_PROJECTS,
+    SaturatedProjects,
+    due_params,
+    due_time_params,
+    select_next_due,
+    select_next_due_time,
+)
 from bough.store.paging import Page, PagePosition, build_page, page_params, paginate_newest_first
 from bough.store.queries import Queries, equals_param, update_by_id
 from bough.store.row_mapping import from_row, to_columns
@@ -18,43 +34,9 @@ _ONE = sa.select(operations).where(equals_param(operations.c.id))
 _own = sa.select(operations).where(equals_param(operations.c.project_id))
 _FIRST_PAGE = paginate_newest_first(_own, operations, is_continuation=False)
 _LATER_PAGE = paginate_newest_first(_own, operations, is_continuation=True)
-_before = operations.alias("before")
-_BLOCKED = sa.exists().where(_before.c.id == operations.c.after, _before.c.ended_at.is_(None))
 _open = sa.select(operations).where(operations.c.ended_at.is_(None))
 _OPEN_IN_PROJECT = _open.where(equals_param(operations.c.project_id)).order_by(operations.c.created_at, operations.c.id)
 _WAITING_FOR = _open.where(equals_param(operations.c.after))
-_now = sa.bindparam("now", type_=operations.c.due_at.type)
-# The row was written before the clock was set back, so its times in the future are meaningless.
-_FROM_THE_FUTURE = operations.c.updated_at > sa.bindparam("soon", type_=operations.c.updated_at.type)
-_due = (
-    _open.where(
-        sa.or_(operations.c.due_at <= _now, _FROM_THE_FUTURE),
-        sa.or_(operations.c.lease_until.is_(None), operations.c.lease_until < _now, _FROM_THE_FUTURE),
-        ~_BLOCKED,
-    )
-    .order_by(operations.c.is_urgent.desc(), operations.c.due_at, operations.c.created_at)
-    .limit(1)
-    .with_for_update(skip_locked=True, of=operations)
-)
-_next_due_time = (
-    sa.select(operations.c.due_at)
-    .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_(None), ~_BLOCKED)
-    .order_by(operations.c.due_at)
-    .limit(1)
-)
-
-
-_CRASHES_BELOW = operations.c.crashes < sa.bindparam("crashes_below", type_=operations.c.crashes.type)
-
-
-def _by_lane(statement: sa.Select[Any]) -> dict[bool | None, sa.Select[Any]]:
-    """Returns the statement for urgent operations (True), for the others (False) and for all (None)."""
-    urgent, statement = operations.c.is_urgent, statement.where(_CRASHES_BELOW)
-    return {None: statement, True: statement.where(urgent), False: statement.where(~urgent)}
-
-
-_NEXT_DUE = _by_lane(_due)
-_NEXT_DUE_TIME = _by_lane(_next_due_time)
 _LOCK_FENCE = sa.select(operations.c.fence).where(equals_param(operations.c.id)).with_for_update()
 _SAVE_LEASED = update_by_id(operations).where(equals_param(operations.c.fence, "leased_fence"))
 _SAVE_OPEN = _SAVE_LEASED.where(operations.c.ended_at.is_(None))
@@ -64,22 +46,7 @@ _SET_ASIDE = _open.where(_MANY_CRASHES).order_by(operations.c.created_at, operat
 _COUNT_SET_ASIDE = (
     sa.select(sa.func.count()).select_from(operations).where(operations.c.ended_at.is_(None), _MANY_CRASHES)
 )
-_ANY_CRASHES = 2**31 - 1
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_CLOCK_SKEW = timedelta(minutes=1)  # between control processes that share a store
-
-
-# Projects that run as many operations as they may, separately for urgent operations (True) and others (False).
-SaturatedProjects = Mapping[bool, Collection[ProjectId]]
-NO_SATURATED_PROJECTS: SaturatedProjects = {}
-
-
-def _exclude_projects(statement: sa.Select[Any], saturated: SaturatedProjects) -> sa.Select[Any]:
-    for urgent, projects in saturated.items():
-        if projects:
-            is_in_lane = operations.c.is_urgent if urgent else ~operations.c.is_urgent
-            statement = statement.where(~sa.and_(is_in_lane, operations.c.project_id.in_(projects)))
-    return statement
 
 
 class LostLease(Exception):
@@ -110,7 +77,7 @@ class Operations(Queries):
         return [_to_operation(row) for row in rows]
 
     async def list_busy_endpoint_ids(self) -> frozenset[EndpointId]:
-        """Returns the endpoints that an open operation affects, directly or through their branch."""
+        """Return the endpoints that an open operation affects, directly or through their branch."""
         rows = await self._all(
             sa.select(endpoints.c.id)
             .join(
@@ -125,7 +92,7 @@ class Operations(Queries):
         return frozenset(EndpointId(row["id"]) for row in rows)
 
     async def count_open_by_kind(self, kind: OperationKind) -> int:
-        """Counts in all projects. The kind must not share its stored action with another."""
+        """Count in all projects. The kind must not share its stored action with another."""
         open_ones = sa.select(sa.func.count()).select_from(operations).where(operations.c.ended_at.is_(None))
         return int(await self._value(open_ones.where(operations.c.action == STORED_KINDS[kind].action)))
 
@@ -142,35 +109,33 @@ class Operations(Queries):
         self,
         now: datetime,
         *,
-        urgent: bool | None = None,
+        lane: Lane | None = None,
         excluding: SaturatedProjects = NO_SATURATED_PROJECTS,
         crashes_below: int | None = None,
     ) -> Operation | None:
-        """Returns the due operation without a lease that has waited longest; urgent operations come first.
+        """Return the due operation without a lease that has waited longest; urgent operations come first.
 
-        `urgent` limits the search to urgent operations or to the others, `excluding` omits projects, and
+        `lane` limits the search to one lane, `excluding` omits projects, and
         `crashes_below` omits operations with that many crashes or more.
         """
-        below = _ANY_CRASHES if crashes_below is None else crashes_below
-        statement = _exclude_projects(_NEXT_DUE[urgent], excluding)
-        row = await self._one(statement, now=now, soon=now + _MAX_CLOCK_SKEW, crashes_below=below)
+        row = await self._one(select_next_due(lane, excluding), **due_params(now, crashes_below))
         return _to_operation(row) if row else None
 
     async def get_next_due_time(
         self,
         *,
-        urgent: bool | None = None,
+        lane: Lane | None = None,
         excluding: SaturatedProjects = NO_SATURATED_PROJECTS,
         crashes_below: int | None = None,
     ) -> datetime | None:
-        """Returns when the next operation that is neither leased nor blocked becomes due."""
-        below = _ANY_CRASHES if crashes_below is None else crashes_below
-        statement = _exclude_projects(_NEXT_DUE_TIME[urgent], excluding)
-        due_time: datetime | None = await self._value(statement, crashes_below=below)
+        """Return when the next operation that is neither leased nor blocked becomes due."""
+        due_time: datetime | None = await self._value(
+            select_next_due_time(lane, excluding), **due_time_params(crashes_below)
+        )
         return due_time
 
     async def lease(self, operation: Operation, until: datetime, now: datetime) -> Operation:
-        """Leases the operation and increases its fence, so that an earlier lease holder can no longer write."""
+        """Lease the operation and increase its fence, so that an earlier lease holder can no longer write."""
         was_scheduled = operation.status is OperationStatus.SCHEDULING
         leased = replace(
             operation,
@@ -184,7 +149,7 @@ class Operations(Queries):
         return leased
 
     async def expire_leases(self) -> int:
-        """Expires every lease and returns their number. Only for a runner that knows that no other one is alive."""
+        """Expire every lease and return their number. Only for a runner that knows that no other one is alive."""
         return await self._run(
             sa.update(operations)
             .where(operations.c.ended_at.is_(None), operations.c.lease_until.is_not(None))
@@ -192,11 +157,11 @@ class Operations(Queries):
         )
 
     async def release_lease(self, operation_id: OperationId, fence: int) -> None:
-        """Ends a lease if it is still valid. The next runner repeats the step."""
+        """End a lease if it is still valid. The next runner repeats the step."""
         await self._run(_SAVE_LEASED, saved_id=operation_id, leased_fence=fence, lease_until=None)
 
     async def list_set_aside(self, crashes: int) -> list[Operation]:
-        """Returns open operations with at least this many crashes."""
+        """Return open operations with at least this many crashes."""
         rows = await self._all(_SET_ASIDE, crashes_from=crashes)
         return [_to_operation(row) for row in rows]
 
@@ -211,13 +176,13 @@ class Operations(Queries):
         return await self._run(_SAVE_LEASED, saved_id=operation_id, leased_fence=fence, lease_until=until) == 1
 
     async def save(self, operation: Operation) -> None:
-        """Writes under the lease with which this copy was read. Raises LostLease if the lease is no longer valid."""
+        """Write under the lease with which this copy was read. Raises LostLease if the lease is no longer valid."""
         columns = _to_columns(operation)
         if await self._run(_SAVE_OPEN, saved_id=columns.pop("id"), leased_fence=operation.fence, **columns) != 1:
             raise LostLease(operation.id)
 
     async def check_lease(self, operation_id: OperationId, fence: int) -> None:
-        """Raises LostLease unless the lease is valid. Call it in the transaction that writes the results of a step."""
+        """Raise LostLease unless the lease is valid. Call it in the transaction that writes the results of a step."""
         if await self._value(_LOCK_FENCE, id=operation_id) != fence:
             raise LostLease(operation_id)
 

@@ -42,12 +42,12 @@ class Organizations(Queries):
         return from_row(Organization, row) if row else None
 
     async def get_plan_of_project(self, project_id: ProjectId) -> str | None:
-        """Returns the name of the project's plan."""
+        """Return the name of the project's plan."""
         plan: str | None = await self._value(_PLAN_OF_PROJECT, project_id=project_id)
         return plan
 
     async def lock(self, org_id: OrganizationId) -> None:
-        """Serializes decisions about the organization's members and project limit. SQLite has only one writer."""
+        """Serialize decisions about the organization's members and project limit. SQLite has only one writer."""
         await self._value(_LOCK, id=org_id)
 
     async def get_many(self, org_ids: Collection[OrganizationId]) -> dict[OrganizationId, Organization]:
@@ -55,16 +55,16 @@ class Organizations(Queries):
         return {OrganizationId(row["id"]): from_row(Organization, row) for row in rows}
 
     async def list_by_user(self, user_id: UserId) -> list[Organization]:
-        """Returns the user's organizations, the oldest (the personal one) first."""
+        """Return the user's organizations, the oldest (the personal one) first."""
         return [from_row(Organization, row) for row in await self._all(_OF_USER, user_id=user_id)]
 
     async def list_memberships(self, user_id: UserId) -> list[tuple[Organization, MemberRole]]:
-        """Returns the user's organizations with the user's role in each."""
+        """Return the user's organizations with the user's role in each."""
         rows = await self._all(_MEMBERSHIPS, user_id=user_id)
         return [(from_row(Organization, row), MemberRole(row["member_role"])) for row in rows]
 
     async def list_created_by(self, user_id: UserId) -> list[Organization]:
-        """Includes the personal organization and organizations that the user has left."""
+        """Include the personal organization and organizations that the user has left."""
         return [from_row(Organization, row) for row in await self._all(_CREATED_BY, created_by=user_id)]
 
     async def get_personal(self, user_id: UserId) -> Organization | None:

@@ -41,7 +41,7 @@ class SortOrder:
 
 
 def paginate_newest_first(statement: sa.Select[Any], table: sa.Table, *, is_continuation: bool) -> sa.Select[Any]:
-    """Returns a statement for the first page or for later ones. `page_params` returns its parameters."""
+    """Return a statement for the first page or for later ones. `page_params` returns its parameters."""
     if is_continuation:
         position = (
             sa.bindparam("after_created_at", type_=table.c.created_at.type),
@@ -54,7 +54,7 @@ def paginate_newest_first(statement: sa.Select[Any], table: sa.Table, *, is_cont
 
 
 def page_params(limit: int, after: PagePosition | None) -> dict[str, Any]:
-    """Requests one row more than `limit`, which tells whether another page follows."""
+    """Request one row more than `limit`, which tells whether another page follows."""
     position = {} if after is None else {"after_created_at": after.created_at, "after_id": after.id}
     return {"row_limit": limit + 1, **position}
 
@@ -74,7 +74,7 @@ def paginate_sorted(
     *,
     is_continuation: bool,
 ) -> sa.Select[Any]:
-    """Returns a statement for the first page or for later ones. `sorted_page_params` returns its parameters."""
+    """Return a statement for the first page or for later ones. `sorted_page_params` returns its parameters."""
     if is_continuation:
         key = sa.tuple_(column, row_id)
         position = sa.tuple_(sa.bindparam("after_value", type_=column.type), sa.bindparam("after_id", type_=sa.Text()))
@@ -84,6 +84,6 @@ def paginate_sorted(
 
 
 def sorted_page_params(limit: int, after: SortPosition | None) -> dict[str, Any]:
-    """Requests one row more than `limit`, which tells whether another page follows."""
+    """Request one row more than `limit`, which tells whether another page follows."""
     position = {} if after is None else {"after_value": after.value, "after_id": after.id}
     return {"row_limit": limit + 1, **position}

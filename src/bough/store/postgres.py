@@ -61,7 +61,7 @@ class PostgresStore:
 
     @asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[Rows]:
-        """Always durable: control survives a crash of the server and would rely on transactions that were lost."""
+        """Always durable: the control process survives a crash of the server and would rely on lost transactions."""
         with translate_driver_errors(OSError):
             async with self._engine.begin() as connection:
                 yield Rows(connection)

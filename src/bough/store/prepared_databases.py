@@ -26,7 +26,7 @@ _WAITING = (
     .where(projects.c.deleted_at.is_(None))
     .order_by(projects.c.created_at, projects.c.id)
 )
-_GONE = sa.delete(prepared_databases).where(equals_param(prepared_databases.c.project_id))
+_DELETE = sa.delete(prepared_databases).where(equals_param(prepared_databases.c.project_id))
 _role = sa.and_(
     roles.c.branch_id == endpoints.c.branch_id, roles.c.name == sa.bindparam("role", type_=roles.c.name.type)
 )
@@ -70,20 +70,20 @@ class AssignedPreparedDatabase(PreparedDatabase):
 
 class PreparedDatabases(Queries):
     async def list_all(self) -> list[PreparedDatabase]:
-        """Returns the oldest first, including those whose compute does not run yet."""
+        """Return the oldest first, including those whose compute does not run yet."""
         return [from_row(PreparedDatabase, row) for row in await self._all(_WAITING)]
 
     async def add(self, project_id: ProjectId, endpoint_id: EndpointId) -> None:
-        """Disables automatic suspension while the database waits."""
+        """Disable automatic suspension while the database waits."""
         await self._insert(prepared_databases, {"project_id": project_id})
         await self._run(_PREVENT_SUSPEND, own_id=endpoint_id)
 
     async def remove(self, project_id: ProjectId) -> bool:
-        """Returns False if the project was not prepared."""
-        return await self._run(_GONE, project_id=project_id) == 1
+        """Return False if the project was not prepared."""
+        return await self._run(_DELETE, project_id=project_id) == 1
 
     async def assign_next(self, role: str, now: datetime) -> AssignedPreparedDatabase | None:
-        """Takes a running database, whose id the caller sets in the same transaction. Its creation time becomes now."""
+        """Take a running database, whose id the caller sets in the same transaction. Its creation time becomes now."""
         row = await self._one(_NEXT, role=role)
         if row is None:
             return None
@@ -95,6 +95,6 @@ class PreparedDatabases(Queries):
         return assigned
 
     async def get_last_created_at(self) -> datetime | None:
-        """Returns the creation time of the newest instant database."""
+        """Return the creation time of the newest instant database."""
         created_at: datetime | None = await self._value(sa.select(sa.func.max(instant_databases.c.created_at)))
         return created_at

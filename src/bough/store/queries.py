@@ -44,11 +44,11 @@ class Queries:
         return (await self._connection.execute(statement, values)).scalar()
 
     async def _run(self, statement: sa.Executable, **values: Any) -> int:
-        """Returns the number of changed rows."""
+        """Return the number of changed rows."""
         return (await self._connection.execute(statement, values)).rowcount
 
     async def _run_many(self, statement: sa.Executable, values: Sequence[Mapping[str, Any]]) -> None:
-        """Runs the statement for each set of values, in a few batches."""
+        """Run the statement for each set of values, in a few batches."""
         async for chunk in iterate_chunks(values):
             await self._connection.execute(statement, chunk)
 
@@ -59,14 +59,14 @@ class Queries:
             raise Duplicate(f"The table {table.name} already has a row with this key.") from error
 
     async def _insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
-        """Returns the first key column of the new row."""
+        """Return the first key column of the new row."""
         try:
             return await self._value(_insertion(table), **values)
         except IntegrityError as error:
             raise Duplicate(f"The table {table.name} already has a row with this key.") from error
 
     async def _save(self, table: sa.Table, values: Mapping[str, Any]) -> int:
-        """Overwrites the row with the same `id`. Returns the number of changed rows."""
+        """Overwrite the row with the same `id`. Return the number of changed rows."""
         columns = {name: value for name, value in values.items() if name != "id"}
         try:
             return await self._run(update_by_id(table), saved_id=values["id"], **columns)
@@ -75,13 +75,13 @@ class Queries:
 
 
 def equals_param(column: sa.Column[Any], name: str | None = None) -> sa.ColumnElement[bool]:
-    """Compares a column with the bound parameter `name`, by default the column's name."""
+    """Compare a column with the bound parameter `name`, by default the column's name."""
     return column == sa.bindparam(name or column.name, type_=column.type)
 
 
 @cache
 def update_by_id(table: sa.Table) -> sa.Update:
-    """Updates the row whose id is the parameter `saved_id` with the other parameters."""
+    """Update the row whose id is the parameter `saved_id` with the other parameters."""
     return sa.update(table).where(equals_param(table.c.id, "saved_id"))
 
 
@@ -91,6 +91,6 @@ def _insertion(table: sa.Table) -> sa.Insert:
 
 
 def like_pattern(text: str) -> str:
-    """Returns a LIKE pattern, with `\\` as escape character, that matches case-folded keys containing `text`."""
+    """Return a LIKE pattern, with `\\` as escape character, that matches case-folded keys containing `text`."""
     escaped = text.casefold().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"

@@ -44,7 +44,7 @@ _ENDPOINT_ACCESS = (
         sa.case(
             (endpoints.c.type == EndpointType.READ_WRITE, branches.c.fullness), else_=Fullness.BELOW_LIMIT.value
         ).label("fullness"),
-        sa.func.coalesce(transfer_periods.c.is_over, sa.false()).label("has_transferred_all"),
+        sa.func.coalesce(transfer_periods.c.is_over, sa.false()).label("has_reached_transfer_limit"),
     )
     .select_from(endpoints)
     .join(projects, projects.c.id == endpoints.c.project_id)
@@ -72,7 +72,7 @@ _UNKNOWN: Mapping[str, Any] = {
     "org_id": "",
     "plan": "free",
     "fullness": Fullness.BELOW_LIMIT.value,
-    "has_transferred_all": False,
+    "has_reached_transfer_limit": False,
 }
 
 
@@ -88,7 +88,7 @@ class EndpointAccess:
     max_cu: float
     pooler_enabled: bool
     fullness: Fullness  # of the branch, if the endpoint can write to it
-    has_transferred_all: bool  # whether the project has used up its transfer allowance
+    has_reached_transfer_limit: bool  # of the project
     terms: PlanTerms
 
 
@@ -109,7 +109,7 @@ class Roles(Queries):
         await self._run_many(_DELETE, [{"own_branch": branch_id, "own_name": name} for name in names])
 
     async def mark_applied(self, branch_id: BranchId, name: str, verifier: str | None, now: datetime) -> None:
-        """Records that Postgres has this verifier. A role that was changed meanwhile stays pending."""
+        """Record that Postgres has this verifier. A role that was changed meanwhile stays pending."""
         values = {"own_branch": branch_id, "own_name": name, "is_wished": False, "updated_at": now}
         if verifier is None:
             await self._run(_MARK_APPLIED_WITHOUT_VERIFIER, **values)
@@ -133,7 +133,7 @@ class Roles(Queries):
                 return rows
 
     async def get_endpoint_access(self, endpoint_id: EndpointId, name: str) -> EndpointAccess | None:
-        """Uses a single query. Returns None if no live project has this endpoint."""
+        """Use a single query. Return None if no live project has this endpoint."""
         row = await self._one(_ENDPOINT_ACCESS, id=endpoint_id, name=name)
         return _to_endpoint_access(row) if row else None
 
@@ -144,7 +144,7 @@ def _with_key(role: Role) -> dict[str, Any]:
 
 
 def unknown_endpoint_access(max_cu: float) -> EndpointAccess:
-    """Returns the result for an unknown endpoint, at the same cost as for a known one."""
+    """Return the result for an unknown endpoint, at the same cost as for a known one."""
     return _to_endpoint_access({**_UNKNOWN, "max_cu": max_cu})
 
 

@@ -16,7 +16,7 @@ _fields_by_class: dict[type[Any], _Fields] = {}
 
 
 def from_row(kind: type[T], row: Mapping[str, Any], prefix: str = "") -> T:
-    """Builds a `kind` from columns whose names begin with `prefix`. Ids and enums get their own types."""
+    """Build a `kind` from columns whose names begin with `prefix`. Ids and enums get their own types."""
     fields = _fields_by_class.get(kind)
     if fields is None:
         fields = _fields_by_class[kind] = _fields(kind)

@@ -14,12 +14,12 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def revisions() -> list[str]:
-    """Returns all revisions in order. Files are named `NNNN_what_it_does.py`, where NNNN is the revision."""
+    """Return all revisions in order. Files are named `NNNN_what_it_does.py`, where NNNN is the revision."""
     return sorted(path.name.split("_", 1)[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
 def upgrade(connection: sa.Connection, *, backup: Path | None, to: str | None = None) -> None:
-    """Migrates to the revision `to`, by default the newest. `backup` is the SQLite file to copy first."""
+    """Migrate to the revision `to`, by default the newest. `backup` is the SQLite file to copy first."""
     known = revisions()
     current = current_revision(connection)
     if current is not None and current not in known:

@@ -64,11 +64,11 @@ class Links(Queries):
         return from_row(OneTimeLink, row) if row else None
 
     async def consume(self, digest: str) -> int:
-        """Returns the number of deleted rows: if two requests use a link at once, only one gets 1."""
+        """Return the number of deleted rows: if two requests use a link at once, only one gets 1."""
         return await self._run(sa.delete(links).where(equals_param(links.c.digest)), digest=digest)
 
     async def delete_by_user(self, user_id: UserId) -> None:
-        """Deletes all links of a user, whose password was changed."""
+        """Delete all links of a user, whose password was changed."""
         await self._run(sa.delete(links).where(links.c.user_id == user_id))
 
     async def delete_by_purpose(self, user_id: UserId, purpose: LinkPurpose) -> None:

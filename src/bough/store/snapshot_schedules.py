@@ -34,7 +34,7 @@ class SnapshotSchedules(Queries):
         return _to_schedule(row) if row else None
 
     async def replace(self, schedule: SnapshotSchedule) -> None:
-        """Replaces the schedule of the branch."""
+        """Replace the schedule of the branch."""
         await self.remove(schedule.branch_id)
         columns = {**to_columns(schedule), "items": snapshot_schedule.encode_items(schedule.items)}
         await self._insert(snapshot_schedules, columns)
@@ -43,7 +43,7 @@ class SnapshotSchedules(Queries):
         await self._run(sa.delete(snapshot_schedules).where(snapshot_schedules.c.branch_id == branch_id))
 
     async def list_due(self, now: datetime, limit: int) -> list[SnapshotSchedule]:
-        """Returns due schedules of branches and projects that are not deleted."""
+        """Return due schedules of branches and projects that are not deleted."""
         return [_to_schedule(row) for row in await self._all(_DUE, now=now, row_limit=limit)]
 
 

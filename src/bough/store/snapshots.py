@@ -42,7 +42,7 @@ class Snapshots(Queries):
         await self._save(snapshots, to_columns(snapshot))
 
     async def get(self, project_id: ProjectId, snapshot_id: SnapshotId) -> Snapshot | None:
-        """Includes snapshots that are being deleted."""
+        """Include snapshots that are being deleted."""
         row = await self._one(_ONE, id=snapshot_id, project_id=project_id)
         return from_row(Snapshot, row) if row else None
 
@@ -53,11 +53,11 @@ class Snapshots(Queries):
         return from_row(Snapshot, row) if row else None
 
     async def list_in_project(self, project_id: ProjectId) -> list[Snapshot]:
-        """Returns the newest first."""
+        """Return the newest first."""
         return [from_row(Snapshot, row) for row in await self._all(_OF_PROJECT, project_id=project_id)]
 
     async def list_with_deleted(self, project_id: ProjectId) -> list[Snapshot]:
-        """Includes snapshots that are being deleted."""
+        """Include snapshots that are being deleted."""
         rows = await self._all(sa.select(snapshots).where(snapshots.c.project_id == project_id))
         return [from_row(Snapshot, row) for row in rows]
 
@@ -68,10 +68,10 @@ class Snapshots(Queries):
         return int(await self._value(_COUNT, project_id=project_id))
 
     async def list_expired(self, now: datetime, limit: int) -> list[Snapshot]:
-        """Returns expired snapshots of projects that are not deleted."""
+        """Return expired snapshots of projects that are not deleted."""
         return [from_row(Snapshot, row) for row in await self._all(_EXPIRED, now=now, row_limit=limit)]
 
     async def delete(self, snapshot: Snapshot) -> None:
-        """Deletes the rows of the snapshot and of its volume."""
+        """Delete the rows of the snapshot and of its volume."""
         await self._run(sa.delete(snapshots).where(snapshots.c.id == snapshot.id))
         await self._run(sa.delete(volumes).where(volumes.c.id == snapshot.volume_id))

@@ -97,7 +97,7 @@ class SqliteStore:
                 _driver(connection).rollback()
 
     def _schedule_sync(self) -> None:
-        """Schedules one sync for all commits until then, later so that it does not delay durable commits."""
+        """Schedule one sync for all commits until then, later so that it does not delay durable commits."""
         if not self._sync_scheduled:
             self._sync_scheduled = True
             asyncio.get_running_loop().call_later(_SYNC_DELAY, self._sync_now)

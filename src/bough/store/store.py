@@ -21,6 +21,7 @@ from bough.store.members import Members
 from bough.store.operations import Operations
 from bough.store.organizations import Organizations
 from bough.store.prepared_databases import PreparedDatabases
+from bough.store.project_pages import ProjectPages
 from bough.store.projects import Projects
 from bough.store.queries import Connection
 from bough.store.roles import Roles
@@ -47,6 +48,7 @@ class Rows:
         self.mail_messages = MailMessages(connection)
         self.api_keys = ApiKeys(connection)
         self.projects = Projects(connection)
+        self.project_pages = ProjectPages(connection)
         self.grants = Grants(connection)
         self.transfer_requests = TransferRequests(connection)
         self.instant_databases = InstantDatabases(connection)
@@ -77,21 +79,21 @@ class Store(Protocol):
     is_shared: bool  # whether several control processes may use it at the same time
 
     async def open(self) -> None:
-        """Connects and migrates the schema. Raises an error if the schema is newer than the program."""
+        """Connect and migrate the schema. Raises an error if the schema is newer than the program."""
 
     async def close(self) -> None: ...
 
     def read(self, *, slow: bool = False) -> AbstractAsyncContextManager[Rows]:
-        """Reads committed rows without waiting for a writer.
+        """Read committed rows without waiting for a writer.
 
         Pass `slow=True` for queries that may take long, so that they do not block other queries.
         """
 
     def try_leader_lock(self, lock_name: str = "tasks") -> AbstractAsyncContextManager[bool]:
-        """Yields True in at most one process at a time for each lock name, however many processes share the store."""
+        """Yield True in at most one process at a time for each lock name, however many processes share the store."""
 
     def transaction(self, *, durable: bool = True) -> AbstractAsyncContextManager[Rows]:
-        """Runs the block in one transaction: commits at its end, rolls back if it raises.
+        """Run the block in one transaction: commit at its end, roll back if it raises.
 
         A durable transaction is on disk when the block ends, and so is everything committed before it. A transaction
         that is not durable is visible at once but reaches the disk a moment later: a power failure can lose the latest

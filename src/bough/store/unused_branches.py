@@ -47,7 +47,7 @@ class UnusedBranches(Queries):
     async def list_due_for_archiving(
         self, *, created_before: datetime, used_since: datetime, limit: int
     ) -> list[Branch]:
-        """Returns the branches to archive by the rules of `domain/archiving.py`, the longest unchanged first."""
+        """Return the branches to archive by the rules of `domain/archive_policy.py`, the longest unchanged first."""
         rows = await self._all(_DUE, created_before=created_before, used_since=used_since, row_limit=limit)
         return [from_row(Branch, row) for row in rows]
 

@@ -67,7 +67,7 @@ class Usages(Queries):
         return from_row(EndpointUsage, row) if row else None
 
     async def add_traffic(self, traffic: EndpointTraffic) -> None:
-        """Does nothing if the endpoint has been deleted."""
+        """Do nothing if the endpoint has been deleted."""
         await self._run(
             _ADD_TRAFFIC,
             own_id=traffic.endpoint_id,
@@ -77,18 +77,18 @@ class Usages(Queries):
         )
 
     async def add_cpu(self, endpoint_id: EndpointId, run_started_at: datetime, seconds: float) -> bool:
-        """Adds what is new since the last sample of this run. Returns False if an earlier sample was higher."""
+        """Add what is new since the last sample of this run. Return False if an earlier sample was higher."""
         return await self._run(_ADD_CPU, own_id=endpoint_id, run=run_started_at, run_cpu_seconds=seconds) == 1
 
     async def list_metered(self) -> list[MeteredCompute]:
         return [from_row(MeteredCompute, row) for row in await self._all(_RUNNING)]
 
     async def start_metering(self, endpoint_id: EndpointId, now: datetime) -> None:
-        """Starts to meter the running time of the endpoint's compute."""
+        """Start to meter the running time of the endpoint's compute."""
         await self._add_time(endpoint_id, 0.0, 0.0, now)
 
     async def stop_metering(self, endpoint: Endpoint, now: datetime, cu: float | None = None) -> None:
-        """Adds the time until now if it was metered. `cu` is the compute's size, by default the maximum size."""
+        """Add the time until now if it was metered. `cu` is the compute's size, by default the maximum size."""
         since = await self._value(_COUNTED_AT, own_id=endpoint.id)
         if since is not None:
             await self._add_time(endpoint.id, _seconds(since, now), cu or endpoint.max_cu, None)
@@ -101,7 +101,7 @@ class Usages(Queries):
         running: Collection[EndpointId],
         sizes: Mapping[EndpointId, float],
     ) -> None:
-        """Adds the time since the last count for computes in `running`, and sets the start of the next count to now."""
+        """Add the time since the last count for computes in `running`, and set the start of the next count to now."""
         times = [
             _time_params(
                 each.endpoint_id,
@@ -127,13 +127,13 @@ def _time_params(endpoint_id: EndpointId, seconds: float, cu: float, until: date
 
 
 def _seconds(since: datetime, now: datetime) -> float:
-    """Returns 0 if the clock was set back."""
+    """Return 0 if the clock was set back."""
     return max(0.0, (now - since).total_seconds())
 
 
 class GatewayWorkers(Queries):
     async def record_report(self, worker: str, sequence: int, now: datetime) -> bool:
-        """Stores the sequence number of a report. Returns False if the report has been counted before."""
+        """Store the sequence number of a report. Return False if the report has been counted before."""
         last = await self._value(_LAST_SEQUENCE, id=worker)
         if last is None:
             await self._insert(gateway_workers, {"id": worker, "sequence": sequence, "seen_at": now})

@@ -18,7 +18,7 @@ _NAMED = sa.select(users).where(equals_param(users.c.email))
 
 class Users(Queries):
     async def add(self, user: User) -> None:
-        """Raises Duplicate if another user has the e-mail address."""
+        """Raise Duplicate if another user has the e-mail address."""
         await self._insert(users, to_columns(user))
 
     async def save(self, user: User) -> None:
@@ -29,12 +29,12 @@ class Users(Queries):
         return from_row(User, row) if row else None
 
     async def get_for_update(self, user_id: UserId) -> User | None:
-        """Locks the row until the transaction ends. SQLite has only one writer, so it needs no lock."""
+        """Lock the row until the transaction ends. SQLite has only one writer, so it needs no lock."""
         row = await self._one(_LOCK, id=user_id)
         return from_row(User, row) if row else None
 
     async def lock(self, user_id: UserId) -> None:
-        """Serializes decisions about the limits of the user's plan. Other rows may still refer to the user."""
+        """Serialize decisions about the limits of the user's plan. Other rows may still refer to the user."""
         await self._value(_LOCK_NO_KEY, id=user_id)
 
     async def get_by_email(self, email: str) -> User | None:
@@ -46,6 +46,6 @@ class Users(Queries):
         return {UserId(row["id"]): from_row(User, row) for row in rows}
 
     async def list_all(self) -> list[User]:
-        """Returns all users in the order of their creation."""
+        """Return all users in the order of their creation."""
         rows = await self._all(sa.select(users).order_by(users.c.created_at, users.c.id))
         return [from_row(User, row) for row in rows]

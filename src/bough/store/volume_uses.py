@@ -56,6 +56,6 @@ _SNAPSHOT_USES = (
 
 class VolumeUses(Queries):
     async def list_all(self) -> list[VolumeUse]:
-        """Returns the volumes of branches that are not purged, of read replicas and of snapshots."""
+        """Return the volumes of branches that are not purged, of read replicas and of snapshots."""
         queries = (_OWN_USES, _REPLICA_USES, _SNAPSHOT_USES)
         return [VolumeUse(**row) for query in queries for row in await self._all(query)]

@@ -14,7 +14,7 @@ from bough.supervisor import readiness
 
 
 def detach(log_file: Path, keep_fd: int) -> int | None:
-    """In the new process, returns the pipe through which it reports readiness.
+    """Return, in the new process, the pipe through which it reports readiness.
 
     In the old process, returns None once the new one is ready and raises its error if it fails.
     """
@@ -32,7 +32,7 @@ def detach(log_file: Path, keep_fd: int) -> int | None:
 
 
 def _daemonize(log_file: Path, kept_fds: set[int]) -> None:
-    """Starts a session without a terminal and closes every descriptor inherited from the caller."""
+    """Start a session without a terminal and close every descriptor inherited from the caller."""
     os.setsid()
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDONLY)

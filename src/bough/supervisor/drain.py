@@ -27,11 +27,11 @@ class DrainingWorkers:
         return tuple(self._running)
 
     def stop_accepting(self) -> None:
-        """Tells the workers to accept no new clients and to exit with their last connection."""
+        """Tell the workers to accept no new clients and to exit with their last connection."""
         self._send_signal(signal.SIGQUIT)
 
     async def stop(self, force: asyncio.Event) -> None:
-        """Stops the workers, which notify their clients; kills those that do not exit in time."""
+        """Stop the workers, which notify their clients; kill those that do not exit in time."""
         self._send_signal(signal.SIGTERM)
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_TIMEOUT):

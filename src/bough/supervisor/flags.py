@@ -7,7 +7,7 @@ Flags = Mapping[str, Any]  # setting → value; None when the flag was not given
 
 
 def to_arguments(flags: Flags) -> Iterator[str]:
-    """The flags as command-line arguments of another process of this program."""
+    """Return the flags as command-line arguments of another process of this program."""
     for name, value in flags.items():
         if value is not None:
             yield f"--{name.replace('_', '-')}"

@@ -32,7 +32,7 @@ class GatewayProcesses:
         return (*(worker.pid for worker in self._workers if worker.pid), *self._predecessors.pids)
 
     async def start(self) -> None:
-        """Starts all workers at once, then tells their predecessors to stop accepting."""
+        """Start all workers at once, then tell their predecessors to stop accepting."""
         await asyncio.to_thread(self._before_start)
         await asyncio.gather(*(worker.start() for worker in self._workers))
         self._predecessors.stop_accepting()
@@ -41,12 +41,12 @@ class GatewayProcesses:
         await asyncio.gather(*(worker.keep_alive(on_change) for worker in self._workers))
 
     async def stop(self, force: asyncio.Event) -> None:
-        """Stops all workers at once; they tell their clients that the platform shuts down."""
+        """Stop all workers at once; they tell their clients that the platform shuts down."""
         stops = [worker.stop(signal.SIGTERM, force, timeout=STOP_TIMEOUT) for worker in self._workers]
         await asyncio.gather(*stops, self._predecessors.stop(force))
 
     def drain(self) -> None:
-        """Tells the workers to exit with their last connection, and does not wait for them."""
+        """Tell the workers to exit with their last connection, and do not wait for them."""
         for worker in self._workers:
             worker.send_signal(signal.SIGQUIT)
         self._predecessors.stop_accepting()

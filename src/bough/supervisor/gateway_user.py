@@ -25,7 +25,7 @@ def has_gateway_user(settings: Settings) -> bool:
 
 
 def ensure_gateway_folder(settings: Settings) -> None:
-    """Creates the workers' folder, which only the gateway's user can enter."""
+    """Create the workers' folder, which only the gateway's user can enter."""
     folder = settings.gateway_folder
     ensure_folder(folder, 0o700)
     if is_root():
@@ -34,7 +34,7 @@ def ensure_gateway_folder(settings: Settings) -> None:
 
 
 def ensure_folder(path: Path, mode: int, group: int | None = None) -> None:
-    """Creates the folder with this mode and group, or adjusts an existing one that belongs to us."""
+    """Create the folder with this mode and group, or adjusts an existing one that belongs to us."""
     try:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
         existing = path.lstat()

@@ -32,7 +32,7 @@ class SupervisorHandoff:
 
     @classmethod
     def from_json(cls, text: str) -> "SupervisorHandoff":
-        """Reads what the previous program handed over, and keeps its descriptors from child processes."""
+        """Read what the previous program handed over, and keep its descriptors from child processes."""
         content: dict[str, Any] = json.loads(text)
         values: dict[str, Any] = {field: content[key] for field, key in _KEYS.items() if key in content}
         lists = {field: tuple(value) for field, value in values.items() if isinstance(value, list)}
@@ -42,7 +42,7 @@ class SupervisorHandoff:
         return handoff
 
     def to_json(self) -> str:
-        """The text for the next program, which inherits the descriptors."""
+        """Return the text for the next program, which inherits the descriptors."""
         for fd in self._descriptors():
             os.set_inheritable(fd, True)
         return json.dumps({_KEYS[name]: value for name, value in dataclasses.asdict(self).items()})

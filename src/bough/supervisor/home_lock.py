@@ -14,7 +14,7 @@ OLD_CONTROL_TIMEOUT = 30.0  # seconds that the control process of a killed super
 
 
 def acquire(settings: Settings) -> int:
-    """Returns the open lock file of the home; creates the home if it is missing."""
+    """Return the open lock file of the home; create the home if it is missing."""
     _make_folder(settings.home, 0o711 if is_root() else 0o700)
     _make_folder(settings.logs, 0o700)
     fd = lock.acquire(lock.supervisor_lock_file(settings))
@@ -25,7 +25,7 @@ def acquire(settings: Settings) -> int:
 
 
 def describe_holder(settings: Settings) -> str | None:
-    """The error message for a second platform in the same home; None when the home is free."""
+    """Return the error message for a second platform in the same home; None when the home is free."""
     pid = lock.read_holder_pid(lock.supervisor_lock_file(settings))
     if pid is None:
         return None

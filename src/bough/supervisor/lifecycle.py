@@ -29,7 +29,7 @@ class Callbacks:
 
 
 def run_and_report(flags: Flags, lock_fd: int, ready_fd: int, callbacks: Callbacks) -> None:
-    """Runs the supervisor, and reports to a waiting process that the platform is ready or why it is not."""
+    """Run the supervisor, and report to a waiting process that the platform is ready or why it is not."""
     try:
         run_supervisor(flags, lock_fd, lambda: readiness.report_ready(ready_fd), callbacks)
     except PlatformError as error:
@@ -44,7 +44,7 @@ def run_supervisor(
     callbacks: Callbacks,
     handoff: SupervisorHandoff | None = None,
 ) -> None:
-    """Supervises until a signal ends it; a restart replaces this process and does not return."""
+    """Supervise until a signal ends it; a restart replaces this process and does not return."""
     settings = config.load_settings(flags)
     flags = {**flags, "home": settings.home}
     os.set_inheritable(lock_fd, False)

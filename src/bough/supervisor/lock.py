@@ -22,7 +22,7 @@ def control_lock_file(settings: Settings) -> Path:
 
 
 def acquire(path: Path, timeout: float = 1.0) -> int | None:
-    """Returns the open, locked file, or None when another process holds it for longer than `timeout` seconds."""
+    """Return the open, locked file, or None when another process holds it for longer than `timeout` seconds."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = clock.monotonic() + timeout
     while not _try_lock(fd, fcntl.LOCK_EX):
@@ -35,12 +35,12 @@ def acquire(path: Path, timeout: float = 1.0) -> int | None:
 
 
 def write_pid(fd: int) -> None:
-    """Writes our pid into a lock that we hold; the process that started us may have acquired it."""
+    """Write our pid into a lock that we hold; the process that started us may have acquired it."""
     os.pwrite(fd, f"{os.getpid():>10}\n".encode(), 0)  # a fixed width, so that a reader never sees half a pid
 
 
 def read_holder_pid(path: Path) -> int | None:
-    """The pid of the process that holds the lock, or None when it is free."""
+    """Return the pid of the process that holds the lock, or None when it is free."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

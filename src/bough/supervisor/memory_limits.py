@@ -31,9 +31,9 @@ class MemoryLimit:
 
     @contextmanager
     def limit_new_processes(self) -> Iterator[None]:
-        """Applies RLIMIT_DATA to the processes that we start in this context.
+        """Apply RLIMIT_DATA to the processes that we start in this context.
 
-        Sets only the soft limit, because control raises it for the computes that it starts.
+        Set only the soft limit, because control raises it for the computes that it starts.
         """
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         limit = 2 * self.bytes + _STACKS
@@ -44,13 +44,13 @@ class MemoryLimit:
             resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
     def describe_excess(self, pid: int) -> str | None:
-        """Why the process must be killed; None while it is within the limit."""
+        """Return why the process must be killed; None while it is within the limit."""
         used = read_private_bytes(pid)
         if used <= self.bytes:
             return None
         return (
-            f"it used {byte_sizes.format_bytes(used)} of memory, and {self.setting} is "
-            f"{byte_sizes.format_bytes(self.bytes)}"
+            f"it used {byte_sizes.format_mb_or_gb(used)} of memory, and {self.setting} is "
+            f"{byte_sizes.format_mb_or_gb(self.bytes)}"
         )
 
 
@@ -65,7 +65,7 @@ def limit_for_worker(settings: Settings) -> MemoryLimit:
 
 
 def read_private_bytes(pid: int) -> int:
-    """The private memory of the process, resident or swapped out; 0 when it has exited."""
+    """Return the private memory of the process, resident or swapped out; 0 when it has exited."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bough import __version__, clock, log
 from bough.config import Settings, is_root
-from bough.supervisor import api_listeners, gateway_user, listeners, memory_limits, ports, state
+from bough.supervisor import api_listeners, gateway_listeners, gateway_user, memory_limits, ports, state
 from bough.supervisor.drain import DrainingWorkers
 from bough.supervisor.flags import Flags, to_arguments
 from bough.supervisor.gateway_processes import GatewayProcesses
@@ -35,10 +35,10 @@ class SupervisedPlatform:
         self._report = report
         self._handoff = handoff
         inherited = (*handoff.listener_fds, *handoff.api_listener_fds) if handoff else ()
-        self._ports = ports.resolve(settings, listeners.read_ports(inherited))
+        self._ports = ports.resolve(settings, gateway_listeners.read_ports(inherited))
         # Nothing is written to this pipe. It closes when the supervisor dies, even by SIGKILL, and children notice.
         self._alive_fd, self._supervisor_fd = (handoff.alive_fd, handoff.supervisor_fd) if handoff else os.pipe()
-        self._listeners = listeners.open_listeners(
+        self._listeners = gateway_listeners.open_listeners(
             settings,
             self._ports.gateway_port,
             handoff.listener_fds if handoff else (),
@@ -61,7 +61,7 @@ class SupervisedPlatform:
         )
 
     async def run(self, on_ready: Callable[[], None]) -> ShutdownMode:
-        """Runs the platform until a signal ends it; raises an error when it cannot start."""
+        """Run the platform until a signal ends it; raise an error when it cannot start."""
 
         def handle_ready() -> None:
             self._record("ready", "platform_ready")
@@ -76,7 +76,7 @@ class SupervisedPlatform:
         return await supervisor.run(handle_ready, self._on_stopping)
 
     def make_handoff(self) -> SupervisorHandoff:
-        """What the program that replaces this one inherits."""
+        """Return what the program that replaces this one inherits."""
         return SupervisorHandoff(
             alive_fd=self._alive_fd,
             supervisor_fd=self._supervisor_fd,
@@ -87,11 +87,11 @@ class SupervisedPlatform:
         )
 
     def close(self) -> None:
-        """Closes all listening sockets."""
+        """Close all listening sockets."""
         self._listeners.close()
         for listener in self._api_listeners:
             listener.close()
-        listeners.remove_local_socket(self._settings)
+        gateway_listeners.remove_local_socket(self._settings)
 
     @property
     def _certificate(self) -> Path:
@@ -141,7 +141,7 @@ class SupervisedPlatform:
         )
 
     def _ensure_gateway_folder(self) -> None:
-        """Runs after control has added the gateway's user."""
+        """Run after control has added the gateway's user."""
         gateway_user.ensure_gateway_folder(self._settings)
 
     def _on_change(self, message: str) -> None:

@@ -36,7 +36,7 @@ def ports_file(settings: Settings) -> Path:
 
 
 def load_ports(settings: Settings) -> dict[str, int]:
-    """The ports chosen at the first start; empty before it."""
+    """Return the ports chosen at the first start; empty before it."""
     try:
         values = json.loads(ports_file(settings).read_text())
     except FileNotFoundError:
@@ -47,7 +47,7 @@ def load_ports(settings: Settings) -> dict[str, int]:
 
 
 def resolve(settings: Settings, already_bound: Collection[int] = ()) -> Ports:
-    """Returns the ports to use now, which are free or already bound by us, and saves new choices."""
+    """Return the ports to use now, which are free or already bound by us, and save new choices."""
     saved = load_ports(settings)
     to_save = dict(saved)
     ports: dict[str, int] = {}
@@ -63,7 +63,7 @@ def resolve(settings: Settings, already_bound: Collection[int] = ()) -> Ports:
 
 
 def find_error(settings: Settings) -> PlatformError | None:
-    """The error that `resolve` would raise, found without choosing a port."""
+    """Return the error that `resolve` would raise, found without choosing a port."""
     try:
         saved = load_ports(settings)
         _check_distinct({name: getattr(settings, name) or saved.get(name) for name in DEFAULT_PORTS})
@@ -75,7 +75,7 @@ def find_error(settings: Settings) -> PlatformError | None:
 
 
 def describe_next_ports(settings: Settings) -> str:
-    """The ports that the next start would use, in words."""
+    """Return the ports that the next start would use, in words."""
     saved = load_ports(settings)
     descriptions = []
     for name, default in DEFAULT_PORTS.items():
@@ -86,7 +86,7 @@ def describe_next_ports(settings: Settings) -> str:
 
 
 def listen_addresses(settings: Settings) -> list[str]:
-    """The addresses to listen on: host names under localhost may resolve to either loopback address."""
+    """Return the addresses to listen on: host names under localhost may resolve to either loopback address."""
     if settings.listen == "127.0.0.1" and _bind_error("::1", 0) is None:
         return [settings.listen, "::1"]
     return [settings.listen]
@@ -94,7 +94,7 @@ def listen_addresses(settings: Settings) -> list[str]:
 
 @contextmanager
 def lock_port(port: int) -> Iterator[None]:
-    """Locks a port against the other homes of this user.
+    """Lock a port against the other homes of this user.
 
     SO_REUSEPORT would let two of them bind the same port. The lock is an abstract Unix socket: it is visible in the
     same network namespace as the port and disappears with its process.
@@ -114,7 +114,7 @@ def lock_port(port: int) -> Iterator[None]:
 
 
 def check_free(address: str, port: int) -> None:
-    """Raises the kernel's error when another socket listens there."""
+    """Raise the kernel's error when another socket listens there."""
     error = _bind_error(address, port)
     if error is not None:
         raise error
@@ -146,7 +146,7 @@ def _require_free(settings: Settings, port: int, name: str, origin: str) -> None
 
 
 def _lasting_error(settings: Settings, address: str, port: int) -> OSError | None:
-    """The bind error that remains after the processes of a killed platform had time to exit."""
+    """Return the bind error that remains after the processes of a killed platform had time to exit."""
     error = _bind_error(address, port)
     deadline = clock.monotonic() + (RELEASE_TIMEOUT if error and state.was_killed(settings) else 0)
     while error is not None and error.errno == errno.EADDRINUSE and clock.monotonic() < deadline:
@@ -164,7 +164,7 @@ def _is_free(settings: Settings, name: str, port: int) -> bool:
 
 
 def _bind_error(address: str, port: int) -> OSError | None:
-    """Why we cannot listen there now; None when we can."""
+    """Return why we cannot listen there now; None when we can."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:

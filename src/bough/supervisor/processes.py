@@ -27,12 +27,15 @@ _spawn_lock = asyncio.Lock()  # two concurrent spawns that save and restore the 
 
 
 def bough_command(*arguments: str) -> list[str]:
-    """A command line of this program. `-P` keeps Python from importing a folder `bough` in the working directory."""
+    """Return a command line of this program.
+
+    `-P` keeps Python from importing a folder `bough` in the working directory.
+    """
     return [sys.executable, "-P", "-m", "bough.cli.main", *arguments]
 
 
 def gateway_worker_command(user: str | None) -> list[str]:
-    """A gateway worker that switches to this user; None keeps the current one."""
+    """Return a gateway worker that switches to this user; None keeps the current one."""
     return [sys.executable, "-P", "-m", "bough.gateway.launch", user or ""]
 
 
@@ -62,7 +65,7 @@ class ChildProcess:
         return self._process.pid if self._process and self._process.returncode is None else 0
 
     async def start(self) -> None:
-        """Starts the process and waits until it is ready; raises the error that it reports."""
+        """Start the process and wait until it is ready; raise the error that it reports."""
         ready, write_end = os.pipe()
         try:
             self._process = await self._spawn(write_end)
@@ -76,7 +79,7 @@ class ChildProcess:
             raise Unavailable(error or f"{self._describe_exit(status)} before it was ready; see {self._spec.log_file}.")
 
     async def keep_alive(self, on_change: Callable[[str], None]) -> None:
-        """Restarts the process whenever it dies; calls `on_change` with a message each time."""
+        """Restart the process whenever it dies; call `on_change` with a message each time."""
         delay = FIRST_RESTART_DELAY
         while True:
             if self._process is not None:
@@ -92,7 +95,7 @@ class ChildProcess:
                 on_change(f"{self.name} runs again")
 
     async def _wait_within_limits(self, process: asyncio.subprocess.Process) -> int:
-        """Returns the exit status. Kills the process when it exceeds its memory limit."""
+        """Return the exit status. Kill the process when it exceeds its memory limit."""
         exited = asyncio.create_task(process.wait())
         try:
             while not exited.done():
@@ -113,7 +116,7 @@ class ChildProcess:
                 self._process.send_signal(signal_number)
 
     async def stop(self, signal_number: signal.Signals, force: asyncio.Event, timeout: float = STOP_TIMEOUT) -> None:
-        """Sends the signal and waits; kills the process when `force` is set or the timeout passes."""
+        """Send the signal and wait; kill the process when `force` is set or the timeout passes."""
         if not self.pid or self._process is None:
             return
         self.send_signal(signal_number)

@@ -25,13 +25,13 @@ def _write(fd: int, content: dict[str, object]) -> None:
 
 
 def read_report(fd: int) -> bytes:
-    """Reads the pipe until it closes."""
+    """Read the pipe until it closes."""
     with os.fdopen(fd, "rb") as pipe:
         return pipe.read()
 
 
 def parse_error(line: bytes) -> str | None:
-    """The error of a failed start, "" when the process died without a report, None when it is ready."""
+    """Return the error of a failed start, "" when the process died without a report, None when it is ready."""
     if not line.strip():
         return ""
     report = json.loads(line)

@@ -15,7 +15,7 @@ def is_requested() -> bool:
 
 
 def notify_ready(url: str, report: Callable[[str], None]) -> None:
-    """Replaces the start-up message, which shows the operator's key: a service manager stores our output."""
+    """Replace the start-up message, which shows the operator's key: a service manager stores our output."""
     address = os.environ[SOCKET_VARIABLE]
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:

@@ -53,14 +53,14 @@ def _file(settings: Settings) -> Path:
 
 
 def write(settings: Settings, state: SupervisorState) -> None:
-    """Replaces the file atomically: a reader sees the old state or the new one."""
+    """Replace the file atomically: a reader sees the old state or the new one."""
     new = _file(settings).with_suffix(".new")
     new.write_text(json.dumps(dataclasses.asdict(state)) + "\n")
     new.replace(_file(settings))
 
 
 def read_last(settings: Settings) -> SupervisorState | None:
-    """The last recorded state, whether or not the supervisor still runs."""
+    """Return the last recorded state, whether or not the supervisor still runs."""
     try:
         return SupervisorState(**json.loads(_file(settings).read_text()))
     except (OSError, ValueError, TypeError):
@@ -68,7 +68,7 @@ def read_last(settings: Settings) -> SupervisorState | None:
 
 
 def read_running(settings: Settings) -> SupervisorState | None:
-    """The state of the platform that runs in this home, or None."""
+    """Return the state of the platform that runs in this home, or None."""
     state = read_last(settings)
     return state if state and lock.read_holder_pid(lock.supervisor_lock_file(settings)) == state.pid else None
 
@@ -80,7 +80,7 @@ def was_killed(settings: Settings) -> bool:
 
 
 def write_failure(settings: Settings, message: str) -> None:
-    """Records why the platform failed for a command that waits for it, if there is a state at all."""
+    """Record why the platform failed for a command that waits for it, if there is a state at all."""
     before = read_last(settings)
     if before:
         write(settings, replace(before, phase="failed", sentence=message, started_at=clock.now().isoformat()))

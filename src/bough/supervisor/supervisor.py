@@ -53,7 +53,7 @@ class Supervisor:
         self._had_terminal = os.isatty(0)
 
     async def run(self, on_ready: Callable[[], None], on_stopping: Callable[[ShutdownMode], None]) -> ShutdownMode:
-        """Keeps the children running until a signal arrives. Raises the error of a failed first start."""
+        """Keep the children running until a signal arrives. Raise the error of a failed first start."""
         self._install_signal_handlers()
         keeping = asyncio.create_task(self._start_and_keep(on_ready))
         either: set[asyncio.Future[Any]] = {keeping, self._shutdown_mode}

@@ -60,7 +60,7 @@ class ArchiveBranches:
                     "archive_branch",
                     request_id=REQUEST_ID,
                     project_id=branch.project_id,
-                    thing=branch.id,
+                    resource=branch.id,
                     name=branch.name,
                 )
         except Busy:

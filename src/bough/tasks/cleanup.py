@@ -87,7 +87,9 @@ class DeleteEndpointLogs:
             log_rotation.remove_log(self._folder / f"{endpoint}.log")
 
 
-class DeleteExpiredLinks:
+class DeleteExpiredTokens:
+    """Deletes expired sessions, one-time links, invitations and transfer requests."""
+
     interval = 600.0
 
     def __init__(self, store: Store) -> None:

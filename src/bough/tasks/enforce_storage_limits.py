@@ -5,8 +5,6 @@ stored, so that a larger plan takes effect at once, even while the compute is su
 settings that depend on the plan to running computes, for example after a claim.
 """
 
-from dataclasses import dataclass
-
 from bough import clock, log
 from bough.config import Settings
 from bough.control.gateway import notify
@@ -18,14 +16,14 @@ from bough.domain.endpoint import EndpointType
 from bough.domain.locks import LockLevel, LockScope
 from bough.engine.port import EngineInspection
 from bough.errors import Busy
-from bough.ids import EndpointId, ProjectId
+from bough.ids import EndpointId
 from bough.operations.action import NewOperation
 from bough.operations.actions.apply_config import ApplyConfig
 from bough.operations.queue import OperationQueue
 from bough.postgres import storage
 from bough.store.allowances import BranchStorage
 from bough.store.store import Store
-from bough.tasks.inspections import InspectionPool
+from bough.tasks.inspections import InspectedEndpoint, InspectionPool
 from bough.tasks.round_robin import interleave_by_project
 
 CONCURRENCY = 4
@@ -37,12 +35,6 @@ RECONFIGURE_INTERVAL = 60.0  # seconds before settings are applied again
 REQUEST_ID = "keep-storage"
 
 logger = log.get_logger(component="tasks")
-
-
-@dataclass(frozen=True, slots=True)
-class _UnmeasuredEndpoint:
-    id: EndpointId
-    project_id: ProjectId
 
 
 class EnforceStorageLimits:
@@ -69,12 +61,12 @@ class EnforceStorageLimits:
         self._reconfigured_at: dict[EndpointId, float] = {}  # when settings were applied last
         self._measured: dict[EndpointId, float] = {}  # when measured last
         self._sent_hints: dict[EndpointId, tuple[object, ...]] = {}  # what the gateways' hints are based on
-        self._inspections: InspectionPool[_UnmeasuredEndpoint] = InspectionPool(
+        self._inspections: InspectionPool[InspectedEndpoint] = InspectionPool(
             CONCURRENCY, self._measure, lambda each: activity.mark_unmeasured([each.id])
         )
 
     async def run(self) -> str:
-        changed = await self._inspections.run_while_due(self._due, self.interval)
+        changed = await self._inspections.run_while_due(self._find_due, self.interval)
         changed += await self._update_full_branches()
         return f"changed the write access of {changed} branches" if changed else ""
 
@@ -87,7 +79,7 @@ class EnforceStorageLimits:
             await self._send_hints()
         return changed
 
-    async def _due(self) -> list[_UnmeasuredEndpoint]:
+    async def _find_due(self) -> list[InspectedEndpoint]:
         if self._inspections.has_running:  # do not wait for slow inspections
             await self._update_full_branches()
         async with self._store.read() as rows:
@@ -107,9 +99,9 @@ class EnforceStorageLimits:
         for times in (self._next, self._measured, self._reconfigured_at):
             for endpoint_id in times.keys() - active.keys():
                 del times[endpoint_id]
-        return [_UnmeasuredEndpoint(each, active[each]) for each in due]
+        return [InspectedEndpoint(each, active[each]) for each in due]
 
-    async def _measure(self, due: _UnmeasuredEndpoint) -> bool:
+    async def _measure(self, due: InspectedEndpoint) -> bool:
         endpoint_id = due.id
         async with self._store.read() as rows:
             endpoint = await rows.endpoints.get_live(endpoint_id)

@@ -13,13 +13,14 @@ from bough.control.gateway import notify
 from bough.control.gateway.activity import EndpointActivity
 from bough.control.gateway.allowances import AllowancePolicy, is_unclaimed
 from bough.domain import allowance
+from bough.domain.calendar_month import start_of_month
 from bough.domain.endpoint import EndpointState, request_state
 from bough.errors import Busy
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation
 from bough.operations.actions.suspend_compute import SuspendCompute
 from bough.operations.queue import OperationQueue
-from bough.store.allowances import TransferUsage
+from bough.store.allowances import DataTransferUsage
 from bough.store.store import Store
 
 BATCH_SIZE = 500
@@ -48,27 +49,27 @@ class EnforceTransferLimits:
         self._allowances = allowances
 
     async def run(self) -> str:
-        for usage in await self._due():
+        for usage in await self._find_due():
             await self._count(usage)
         async with self._store.read() as rows:
             running = await rows.allowances.list_running_over_limit()
         count = sum([await self._suspend(endpoint_id) for endpoint_id in running])
         return f"suspending {count} computes of projects above their transfer limit" if count else ""
 
-    async def _due(self) -> list[TransferUsage]:
+    async def _find_due(self) -> list[DataTransferUsage]:
         """Return the usage of projects that transferred data, and of those above their limit."""
-        usages: list[TransferUsage] = []
+        usages: list[DataTransferUsage] = []
         async with self._store.read() as rows:
             due = set(await rows.allowances.list_over_transfer_limit())
-            for served in _batches(self._activity.take_served()):
+            for served in _batches(self._activity.take_with_outgoing_traffic()):
                 due |= await rows.allowances.list_projects_of(served)
             for projects in _batches(due):
-                usages += await rows.allowances.list_transfers(projects)
+                usages += await rows.allowances.list_data_transfers(projects)
         return usages
 
-    async def _count(self, usage: TransferUsage) -> None:
+    async def _count(self, usage: DataTransferUsage) -> None:
         project_id = usage.project_id
-        month = None if is_unclaimed(usage) else allowance.start_of_month(clock.now())
+        month = None if is_unclaimed(usage) else start_of_month(clock.now())
         period = allowance.current_transfer_period(
             usage.period, project_id, usage.created_at, usage.transferred_bytes, month
         )
@@ -78,13 +79,13 @@ class EnforceTransferLimits:
         if period == usage.period:
             return
         async with self._store.transaction(durable=False) as rows:
-            fresh = await rows.allowances.get_transfer(project_id)
+            fresh = await rows.allowances.get_data_transfer(project_id)
             if fresh is None or fresh.period != usage.period:
                 return  # the period was replaced in the meantime
             await rows.allowances.save_period(period)
             endpoints = [each.id for each in await rows.endpoints.list_in_project(project_id)]
-        if period.is_over != (usage.period is not None and usage.period.is_over):
-            logger.info("transfer_allowance", project_id=project_id, is_over=period.is_over)
+        if period.is_limit_reached != (usage.period is not None and usage.period.is_limit_reached):
+            logger.info("transfer_limit_changed", project_id=project_id, is_limit_reached=period.is_limit_reached)
             for endpoint_id in endpoints:
                 self._activity.invalidate(endpoint_id)
             await notify.invalidate_endpoints(self._gateways, endpoints)
@@ -95,7 +96,7 @@ class EnforceTransferLimits:
             endpoint = await rows.endpoints.get_live(endpoint_id)
         if endpoint is None:
             return False
-        operation = NewOperation(SuspendCompute, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        operation = NewOperation.for_endpoint(SuspendCompute, endpoint)
         try:
             async with self._queue.locked_transaction(operation.lock, can_wait=False) as rows:
                 fresh = await rows.endpoints.get_live(endpoint_id)

@@ -48,7 +48,7 @@ class ExpireBranches:
                     "expire_branch",
                     request_id=REQUEST_ID,
                     project_id=fresh.project_id,
-                    thing=fresh.id,
+                    resource=fresh.id,
                     name=fresh.name,
                 )
         except Busy:

@@ -39,7 +39,7 @@ class ExpireSnapshots:
                     "expire_snapshot",
                     request_id=REQUEST_ID,
                     project_id=fresh.project_id,
-                    thing=fresh.id,
+                    resource=fresh.id,
                     name=fresh.name,
                 )
         except Busy:

@@ -5,7 +5,7 @@ from bough.control.audit import write_platform_record
 from bough.control.gateway.activity import EndpointActivity
 from bough.control.projects import projects
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantDatabase
-from bough.domain.locks import LockLevel, LockScope
+from bough.domain.locks import LockScope
 from bough.errors import Busy
 from bough.ids import ProjectId
 from bough.operations.queue import OperationQueue
@@ -35,7 +35,7 @@ class ExpireUnclaimed:
     async def _expire(self, database: InstantDatabase) -> bool:
         """Delete the project without a recovery window, so that the next purge removes it."""
         try:
-            async with self._queue.locked_transaction(_project_lock(database.project_id), can_wait=False) as rows:
+            async with self._queue.locked_transaction(LockScope.project(database.project_id), can_wait=False) as rows:
                 now = clock.now()
                 fresh = await rows.instant_databases.get(database.digest)
                 project = await rows.projects.get(database.project_id)
@@ -55,11 +55,7 @@ class ExpireUnclaimed:
 
     async def _delete_rows(self, project_id: ProjectId) -> None:
         try:
-            async with self._queue.locked_transaction(_project_lock(project_id), can_wait=False) as rows:
+            async with self._queue.locked_transaction(LockScope.project(project_id), can_wait=False) as rows:
                 await rows.projects.delete(project_id)
         except Busy:
             return  # the purging operation is still running
-
-
-def _project_lock(project_id: ProjectId) -> LockScope:
-    return LockScope(level=LockLevel.PROJECT, project_id=project_id)

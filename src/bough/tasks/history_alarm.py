@@ -28,7 +28,7 @@ class HistoryAlarm:
         self._written: list[HistoryProblem] | None = None
 
     def check(self, lineage: LiveLineage, retention: LineageRetention, status: HistoryStatus) -> None:
-        problem = status.trouble
+        problem = status.problem
         if problem is None and status.waiting_bytes >= self._settings.history_alarm_bytes:
             problem = "WAL is written faster than it is archived."
         measurement = HistoryMeasurement(

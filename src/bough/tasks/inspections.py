@@ -1,13 +1,14 @@
 """Inspects computes, a few concurrently. A slow inspection moves from a fast slot to a slow one and continues.
 
-Backs off a compute that does not answer, and inspects it in a slow slot until it answers quickly again. A slow, locked
-or malicious compute therefore delays no other: the fast slots serve those that answer. The number of slow slots is
-limited, and so is the number of concurrent inspections per project.
+Backs off a compute that does not respond, and inspects it in a slow slot until it responds quickly again. A slow,
+locked or malicious compute therefore delays no other: the fast slots serve those that respond. The number of slow slots
+is limited, and so is the number of concurrent inspections per project.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -46,6 +47,12 @@ class InspectionTarget(Protocol):
     def id(self) -> EndpointId: ...
     @property
     def project_id(self) -> ProjectId: ...
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedEndpoint:
+    id: EndpointId
+    project_id: ProjectId
 
 
 T = TypeVar("T", bound=InspectionTarget)
@@ -129,7 +136,7 @@ class InspectionPool(Generic[T]):
                 async with self._in_slow_slot(target.id) if is_slow else self._in_fast_slot(target.id):
                     return await self._inspect(target)
             except (EngineError, TimeoutError) as error:
-                reason = error.public_message if isinstance(error, EngineError) else "The compute does not answer."
+                reason = error.public_message if isinstance(error, EngineError) else "The compute does not respond."
                 logger.warning("compute_not_inspected", endpoint_id=target.id, reason=reason)
             except Exception as error:
                 logger.error("inspection_failed", endpoint_id=target.id, exc_info=error)

@@ -121,22 +121,22 @@ class MaintainHistory:
     async def _inspect(self, lineage: LiveLineage) -> None:
         async with self._slots:
             started_at = clock.monotonic()
-            status = await self._maintain(lineage, takes_base=False)
+            status = await self._maintain(lineage, take_bases=False)
             await asyncio.sleep(min(MAX_PAUSE, (clock.monotonic() - started_at) * PAUSE_FACTOR))
         if status is not None and status.is_base_due:
             async with self._base_lock:
                 started_at = clock.monotonic()
-                await self._maintain(lineage, takes_base=True)
+                await self._maintain(lineage, take_bases=True)
                 await asyncio.sleep(clock.monotonic() - started_at)
         has_waiting_wal = status is not None and status.waiting_bytes > 0 and lineage.volume_id in self._running
         state = self._states.get(lineage.volume_id)  # None if it was deleted in the meantime
         if state is not None and (has_waiting_wal or self._alarm.is_raised(lineage.volume_id)):
             state.due = clock.monotonic() + PROBLEM_INTERVAL
 
-    async def _maintain(self, lineage: LiveLineage, *, takes_base: bool) -> HistoryStatus | None:
+    async def _maintain(self, lineage: LiveLineage, *, take_bases: bool) -> HistoryStatus | None:
         try:
             result = await retention.apply_retention(
-                self._store_access, self._engine, lineage.volume_id, takes_base=takes_base
+                self._store_access, self._engine, lineage.volume_id, take_bases=take_bases
             )
         except EngineError as error:
             self._alarm.record_failure(lineage, error.public_message)

@@ -39,9 +39,7 @@ class PurgeDeleted:
     async def _purge(self, project_id: ProjectId) -> None:
         """Enqueue the deletion of all branches, children first: their history depends on their parents' volumes."""
         try:
-            async with self._queue.locked_transaction(
-                LockScope(level=LockLevel.PROJECT, project_id=project_id)
-            ) as rows:
+            async with self._queue.locked_transaction(LockScope.project(project_id)) as rows:
                 project = await rows.projects.get(project_id)
                 if project is None or project.deleted_at is None or project.is_recoverable(clock.now()):
                     return  # it was recovered in the meantime
@@ -68,7 +66,7 @@ class PurgeDeleted:
                     BRANCH_ACTION,
                     request_id=REQUEST_ID,
                     project_id=fresh.project_id,
-                    thing=fresh.id,
+                    resource=fresh.id,
                     name=fresh.name,
                 )
         except Busy:

@@ -52,7 +52,7 @@ class ReconcileComputes:
             endpoint = await rows.endpoints.get_live(endpoint_id)
         if endpoint is None:
             return
-        operation = NewOperation(StartCompute, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        operation = NewOperation.for_endpoint(StartCompute, endpoint)
         try:
             async with self._queue.locked_transaction(operation.lock) as rows:
                 await self._queue.enqueue(rows, [operation], request_id="keep-computes")

@@ -9,10 +9,9 @@ from bough.domain.endpoint import Endpoint, EndpointState, request_state
 from bough.engine.port import ComputeEngine, ReplicaState
 from bough.errors import Busy
 from bough.ids import EndpointId
-from bough.operations.action import ActionType, NewOperation
-from bough.operations.actions.start_compute import StartCompute, StartComputeParams
+from bough.operations.action import NewOperation
+from bough.operations.actions.start_compute import StartCompute
 from bough.operations.actions.suspend_compute import SuspendCompute, SuspendComputeParams
-from bough.operations.params import Params
 from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 from bough.tasks.inspection_schedule import InspectionSchedule
@@ -66,8 +65,9 @@ class RepairReplicas:
         return remainder == 0 and rounds.bit_count() == 1  # after 3, 6, 12, 24 … inspections
 
     async def _enqueue(self, endpoint: Endpoint, state: ReplicaState) -> bool:
-        start = _new_operation(StartCompute, endpoint, StartComputeParams())
-        stop = _new_operation(SuspendCompute, endpoint, SuspendComputeParams(discards_copy=state is ReplicaState.LOST))
+        start = NewOperation.for_endpoint(StartCompute, endpoint)
+        discard = SuspendComputeParams(discards_copy=state is ReplicaState.LOST)
+        stop = NewOperation.for_endpoint(SuspendCompute, endpoint, params=discard)
         try:
             async with self._queue.locked_transaction(start.lock, can_wait=False) as rows:
                 fresh = await rows.endpoints.get_live(endpoint.id)
@@ -81,7 +81,3 @@ class RepairReplicas:
         except Busy:
             return False  # another operation is running; the next inspection tries again
         return True
-
-
-def _new_operation(action: ActionType, endpoint: Endpoint, params: Params) -> NewOperation:
-    return NewOperation(action, endpoint.project_id, endpoint.branch_id, endpoint.id, params)

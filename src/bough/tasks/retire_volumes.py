@@ -63,7 +63,7 @@ class RetireVolumes:
         await self._engine.ensure_absent(volume.project_id, volume.id)
         async with self._store.transaction(durable=False) as rows:
             if lineage is not None:
-                await rows.histories.delete_stretches_of(lineage.id)
+                await rows.histories.delete_branch_lineages_of(lineage.id)
             await rows.lineages.remove_volume(volume.id)
         return True
 

@@ -25,10 +25,10 @@ logger = log.get_logger(component="tasks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _LoadSample:
+class _PreviousSample:
     at: float
     cpu_seconds: float
-    sizing: ScalingState
+    state: ScalingState
 
 
 class ScaleComputes:
@@ -37,7 +37,7 @@ class ScaleComputes:
     def __init__(self, store: Store, engine: ComputeEngine, activity: EndpointActivity) -> None:
         self._store = store
         self._engine = engine
-        self._samples: dict[EndpointId, _LoadSample] = {}
+        self._samples: dict[EndpointId, _PreviousSample] = {}
         self._backoff = Backoff()
         self._schedule = InspectionSchedule(activity, interval=self.interval, max_interval=MAX_INTERVAL)
 
@@ -63,31 +63,31 @@ class ScaleComputes:
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS):
                 sample = await self._engine.read_load(endpoint.id)
-                return await self._fit(endpoint, sample) if sample else False
+                return await self._resize_if_needed(endpoint, sample) if sample else False
         except (EngineError, TimeoutError) as error:
             logger.warning(
-                "compute_not_scaled", endpoint_id=endpoint.id, reason=str(error) or "The compute does not answer."
+                "compute_not_scaled", endpoint_id=endpoint.id, reason=str(error) or "The compute does not respond."
             )
             self._backoff.back_off(endpoint.id)
             return False
 
-    async def _fit(self, endpoint: Endpoint, sample: LoadSample) -> bool:
+    async def _resize_if_needed(self, endpoint: Endpoint, sample: LoadSample) -> bool:
         cu = endpoint.max_cu if sample.cu is None else sample.cu
-        sizing = self._target_sizing(endpoint, sample, cu)
-        self._schedule.record(endpoint.id, is_idle=sizing.cu == cu == endpoint.min_cu)
-        if sizing.cu == cu:
+        state = self._next_state(endpoint, sample, cu)
+        self._schedule.record(endpoint.id, is_idle=state.cu == cu == endpoint.min_cu)
+        if state.cu == cu:
             return False
-        await self._engine.resize(endpoint.id, sizing.cu)
-        logger.info("compute_resized", endpoint_id=endpoint.id, before=cu, after=sizing.cu)
+        await self._engine.resize(endpoint.id, state.cu)
+        logger.info("compute_resized", endpoint_id=endpoint.id, before=cu, after=state.cu)
         return True
 
-    def _target_sizing(self, endpoint: Endpoint, sample: LoadSample, cu: float) -> ScalingState:
-        """Return the next size. The first sample after a start has nothing to compare with."""
+    def _next_state(self, endpoint: Endpoint, sample: LoadSample, cu: float) -> ScalingState:
+        """Return the next state, with the size. The first sample after a start has nothing to compare with."""
         now, before = clock.monotonic(), self._samples.get(endpoint.id)
-        sizing = before.sizing if before and before.sizing.cu == cu else ScalingState(cu=cu)
+        state = before.state if before and before.state.cu == cu else ScalingState(cu=cu)
         if before and now > before.at and sample.cpu_seconds >= before.cpu_seconds:
             cores = (sample.cpu_seconds - before.cpu_seconds) / (now - before.at)
             load = Load(cores=cores, memory_bytes=sample.memory_bytes)
-            sizing = next_scaling_state(sizing, load, endpoint.min_cu, endpoint.max_cu)
-        self._samples[endpoint.id] = _LoadSample(at=now, cpu_seconds=sample.cpu_seconds, sizing=sizing)
-        return sizing
+            state = next_scaling_state(state, load, endpoint.min_cu, endpoint.max_cu)
+        self._samples[endpoint.id] = _PreviousSample(at=now, cpu_seconds=sample.cpu_seconds, state=state)
+        return state

@@ -38,10 +38,10 @@ class SuspendIdle:
         self._inspections: InspectionPool[Endpoint] = InspectionPool(CONCURRENCY, self._suspend)
 
     async def run(self) -> str:
-        count = await self._inspections.run_while_due(self._due, self.interval)
+        count = await self._inspections.run_while_due(self._find_due, self.interval)
         return f"suspending {count} idle computes" if count else ""
 
-    async def _due(self) -> list[Endpoint]:
+    async def _find_due(self) -> list[Endpoint]:
         now = clock.now()
         default, shortest = timedelta(seconds=self._default_seconds), timedelta(seconds=MIN_SUSPEND_SECONDS)
         self._activity.prune_requested(now - timedelta(days=8))  # longer than any timeout
@@ -65,13 +65,7 @@ class SuspendIdle:
         return await self._enqueue(endpoint)
 
     async def _enqueue(self, endpoint: Endpoint) -> bool:
-        operation = NewOperation(
-            SuspendCompute,
-            endpoint.project_id,
-            endpoint.branch_id,
-            endpoint.id,
-            SuspendComputeParams(only_if_idle=True),
-        )
+        operation = NewOperation.for_endpoint(SuspendCompute, endpoint, params=SuspendComputeParams(only_if_idle=True))
         try:
             async with self._queue.locked_transaction(operation.lock, can_wait=False) as rows:
                 now = clock.now()

@@ -22,7 +22,7 @@ from bough.domain.snapshot_schedule import ScheduledSnapshot, SnapshotSchedule
 from bough.engine.port import EngineInspection
 from bough.errors import Busy, Invalid, RuleViolation
 from bough.ids import SnapshotId
-from bough.operations.actions.create_snapshot import create_snapshot_lock
+from bough.operations.actions.create_snapshot import build_snapshot_creation_lock
 from bough.operations.queue import OperationQueue
 from bough.store.store import Rows, Store
 
@@ -53,7 +53,7 @@ class TakeSnapshots:
 
     async def _run_schedule(self, schedule: SnapshotSchedule) -> int:
         """Run the schedule; return how many snapshots are taken."""
-        lock = create_snapshot_lock(schedule.project_id, SnapshotId.new(), schedule.branch_id)
+        lock = build_snapshot_creation_lock(schedule.project_id, SnapshotId.new(), schedule.branch_id)
         try:
             async with self._queue.locked_transaction(lock, can_wait=False) as rows:
                 fresh = await rows.snapshot_schedules.get(schedule.branch_id)
@@ -95,7 +95,7 @@ class TakeSnapshots:
         organization = await rows.organizations.get(project.org_id)
         if organization is not None:
             await snapshots.check_snapshot_quota(rows, project.id, self._settings.plan(organization.plan))
-        target = await _target(rows, project, branch, slot, now)
+        target = await _resolve_target(rows, project, branch, slot, now)
         name = snapshot.make_unique_name(name, await rows.snapshots.list_names(project.id))
         expires_at = now + slot.retention if slot.retention else None
         created = snapshots.plan_snapshot(
@@ -111,14 +111,14 @@ class TakeSnapshots:
             "take_snapshot",
             request_id=REQUEST_ID,
             project_id=project.id,
-            thing=created.id,
+            resource=created.id,
             name=name,
             branch=branch.id,
         )
         return True
 
 
-async def _target(
+async def _resolve_target(
     rows: Rows, project: Project, branch: Branch, slot: ScheduledSnapshot, now: datetime
 ) -> RecoveryTarget:
     """Return the point of a missed run if it is long ago and still in the history, else HEAD."""

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 from bough import clock
 from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import Endpoint
-from bough.domain.gateway_protocol import EndpointReport, PoolReport
+from bough.domain.gateway_reports import EndpointReport, PoolReport
 from bough.domain.pooler import PoolStats
 from bough.domain.usage import EndpointTraffic, EndpointUsage
 from bough.ids import EndpointId
@@ -225,11 +225,11 @@ async def test_who_was_in_use_is_measured_once_and_who_was_served_is_counted_onc
 ) -> None:
     activity = EndpointActivity(store)
     await activity.report("w", 1, [make_report(endpoint.id, active=False)])
-    assert (activity.take_unmeasured(), activity.take_served()) == (set(), set())
+    assert (activity.take_unmeasured(), activity.take_with_outgoing_traffic()) == (set(), set())
     await activity.report("w", 2, [make_report(endpoint.id)])
-    assert (activity.take_unmeasured(), activity.take_served()) == ({endpoint.id}, set())
+    assert (activity.take_unmeasured(), activity.take_with_outgoing_traffic()) == ({endpoint.id}, set())
     await activity.report("w", 3, [make_report(endpoint.id, moved=1)])
-    assert (activity.take_unmeasured(), activity.take_served()) == ({endpoint.id}, {endpoint.id})
-    assert (activity.take_unmeasured(), activity.take_served()) == (set(), set())
+    assert (activity.take_unmeasured(), activity.take_with_outgoing_traffic()) == ({endpoint.id}, {endpoint.id})
+    assert (activity.take_unmeasured(), activity.take_with_outgoing_traffic()) == (set(), set())
     activity.mark_unmeasured([endpoint.id])
     assert activity.take_unmeasured() == {endpoint.id}

@@ -10,7 +10,7 @@ import pytest
 from bough import clock
 from bough.domain.endpoint import EndpointState
 from bough.domain.gateway_protocol import ComputeAddress
-from bough.domain.operation import OperationKind, OperationStatus
+from bough.domain.operation import Lane, OperationKind, OperationStatus
 from bough.engine.port import EngineError
 from bough.errors import Busy, NotFound, PreconditionFailed, Unavailable
 from bough.ids import EndpointId
@@ -146,7 +146,7 @@ async def test_a_start_that_waits_behind_slow_work_is_hurried(
     """As after a reboot, when many computes are to be started and a client connects to one of them."""
     created = await asleep(platform)
     await call(platform, created, "start")
-    monkeypatch.setattr(platform.inner.runner, "_workers", {True: 1, False: 0})
+    monkeypatch.setattr(platform.inner.runner._workers, "_counts", {Lane.URGENT: 1, Lane.REGULAR: 0})
     async with platform.background_runner():
         await wake(platform, created)
     assert await starts(platform, created) == [OperationStatus.FINISHED]
@@ -194,11 +194,11 @@ async def test_work_that_does_not_end_is_busy_after_a_while(postgres_server: Pos
     async with open_platform(wake_seconds=0.3) as platform:
         created = await platform.create_ready_project()
         endpoint = await platform.get_endpoint(created)
-        wish = NewOperation(SuspendCompute, endpoint.project_id, endpoint.branch_id, endpoint.id)
-        async with platform.services.queue.locked_transaction(wish.lock) as rows:
+        new_operation = NewOperation.for_endpoint(SuspendCompute, endpoint)
+        async with platform.services.queue.locked_transaction(new_operation.lock) as rows:
             await rows.endpoints.save(replace(endpoint, pending_state=EndpointState.IDLE))
-            await platform.services.queue.enqueue(rows, [wish], "test")
-        with pytest.raises(Busy, match=r"did not wake within 0\.3 seconds"):
+            await platform.services.queue.enqueue(rows, [new_operation], "test")
+        with pytest.raises(Busy, match=r"did not start within 0\.3 seconds"):
             await wake(platform, created)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bough.gateway.pooling import client as client_module
+from bough.gateway.pooling import client_transport
 from support.pooler import Pooler
 from support.protocol_client import ConnectionEnded, ProtocolClient
 from support.protocol_messages import (
@@ -43,7 +43,7 @@ def close_without_terminate(client: ProtocolClient) -> None:
 @pytest.fixture(autouse=True)
 def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """A half-closed client still gets replies for a while."""
-    monkeypatch.setattr(client_module, "HALF_CLOSED_SECONDS", 0.2)
+    monkeypatch.setattr(client_transport, "HALF_CLOSED_SECONDS", 0.2)
 
 
 LEAVES = [reset_connection, reset_within_message, terminate, close_without_terminate]

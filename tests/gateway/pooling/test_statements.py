@@ -52,6 +52,23 @@ async def test_an_unknown_name_leaves_those_that_are_known_where_they_are(one_se
     assert not (await client.request(describe("S", "s"), SYNC)).errors
 
 
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [(parse("", "select 1, 2") + SYNC, ""), (query("prepare t as select 1, 2"), "t")],
+    ids=["unnamed", "prepared with SQL"],
+)
+async def test_each_description_is_that_of_its_statement(
+    one_server_connection: Pooler, other: bytes, name: str
+) -> None:
+    """The gateway compares descriptions only for the statements that it prepares itself."""
+    client = await one_server_connection.connect()
+    await client.request(parse("s", "select 'one column'"), describe("S", "s"), SYNC)
+    await client.execute("begin")
+    assert not (await client.request(other)).errors
+    assert not (await client.request(describe("S", name), describe("S", "s"), SYNC)).errors
+    assert (await client.request(bind_and_execute("s"), SYNC)).value == "one column"
+
+
 @pytest.mark.parametrize("sql", ["deallocate all", "discard all", "deallocate s"])
 @pytest.mark.parametrize("by", ["simple", "extended"])
 async def test_what_one_throws_away_the_others_keep(three_clients: list[ProtocolClient], sql: str, by: str) -> None:

@@ -1,4 +1,4 @@
-// JDBC does what programs do with a database. `URI ADDRESS`; prints one line of JSON.
+// Runs typical actions with JDBC. Usage: `URI ADDRESS`; prints one line of JSON.
 
 import java.net.URI;
 import java.sql.Connection;
@@ -16,47 +16,50 @@ public class DriveJdbc {
 
     public static void main(String[] arguments) throws Exception {
         URI uri = URI.create(arguments[0]);
-        Map<String, Object> seen = new LinkedHashMap<>();
-        seen.put("client", VerbsJdbc.client());
-        seen.put("is_bound", VerbsJdbc.knowsBinding());
-        try (Connection one = VerbsJdbc.connect(uri, SETTINGS); Connection other = VerbsJdbc.connect(uri, SETTINGS)) {
-            prepare(one, seen);
-            VerbsJdbc.cancel(one, other, seen);
-            VerbsJdbc.copy(one, seen, "create temp table copied (n int, word text)");
-            VerbsJdbc.stream(one, seen);
-            notify(one, other, seen);
-            VerbsJdbc.recover(one, seen);
+        Map<String, Object> results = new LinkedHashMap<>();
+        results.put("client", VerbsJdbc.clientName());
+        results.put("is_bound", VerbsJdbc.supportsChannelBinding());
+        try (
+            Connection session = VerbsJdbc.connect(uri, SETTINGS);
+            Connection other = VerbsJdbc.connect(uri, SETTINGS)
+        ) {
+            prepare(session, results);
+            VerbsJdbc.cancel(session, other, results);
+            VerbsJdbc.copy(session, results, "create temp table copied (n int, word text)");
+            VerbsJdbc.stream(session, results);
+            notify(session, other, results);
+            VerbsJdbc.recover(session, results);
         }
-        System.out.println(VerbsJdbc.json(seen));
+        System.out.println(VerbsJdbc.json(results));
     }
 
-    private static void prepare(Connection one, Map<String, Object> seen) throws SQLException {
+    private static void prepare(Connection session, Map<String, Object> results) throws SQLException {
         String named =
             "select count(*) from pg_prepared_statements where statement like '%::int * %::int' and not from_sql";
         List<Integer> squares = new ArrayList<>();
-        try (PreparedStatement square = one.prepareStatement("select ?::int * ?::int")) {
+        try (PreparedStatement square = session.prepareStatement("select ?::int * ?::int")) {
             for (int n = 1; n <= 10; n++) {
-                squares.add(VerbsJdbc.answer(square, n, n));
+                squares.add(VerbsJdbc.fetchInt(square, n, n));
             }
             VerbsJdbc.checkIsOnServer(square);
-            seen.put("prepared", squares);
-            seen.put("statements", VerbsJdbc.number(one, named));
+            results.put("prepared", squares);
+            results.put("statements", VerbsJdbc.fetchNumber(session, named));
         }
     }
 
-    private static void notify(Connection one, Connection other, Map<String, Object> seen) throws SQLException {
-        VerbsJdbc.state(one, "listen news");
-        VerbsJdbc.state(other, "select pg_notify('news', word) from unnest(array['one', 'two']) word");
+    private static void notify(Connection session, Connection other, Map<String, Object> results) throws SQLException {
+        VerbsJdbc.getSqlstate(session, "listen news");
+        VerbsJdbc.getSqlstate(other, "select pg_notify('news', word) from unnest(array['one', 'two']) word");
         List<String> words = new ArrayList<>();
         while (words.size() < 2) {
-            PGNotification[] heard = one.unwrap(PGConnection.class).getNotifications(30_000);
-            if (heard.length == 0) {
+            PGNotification[] notifications = session.unwrap(PGConnection.class).getNotifications(30_000);
+            if (notifications.length == 0) {
                 break;
             }
-            for (PGNotification note : heard) {
-                words.add(note.getParameter());
+            for (PGNotification notification : notifications) {
+                words.add(notification.getParameter());
             }
         }
-        seen.put("notified", words);
+        results.put("notified", words);
     }
 }

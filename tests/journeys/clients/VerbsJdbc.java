@@ -1,4 +1,4 @@
-// What JDBC does at either host. The file of hosts that Java was given leads to the address.
+// Actions of JDBC at the direct and the pooled host. A hosts file of the Java process resolves the host.
 
 import java.io.ByteArrayInputStream;
 import java.io.OutputStream;
@@ -22,53 +22,53 @@ import org.postgresql.PGProperty;
 import org.postgresql.PGStatement;
 
 final class VerbsJdbc {
-    private static final String SLEEPS =
+    private static final String COUNT_SLEEPING =
         "select count(*) from pg_stat_activity where query = 'select pg_sleep(60)' and wait_event = 'PgSleep'";
 
-    static String client() throws SQLException {
+    static String clientName() throws SQLException {
         Driver driver = DriverManager.getDriver("jdbc:postgresql:");
         return "pgjdbc " + driver.getMajorVersion() + "." + driver.getMinorVersion();
     }
 
-    /** Newer drivers have the setting; with it they refuse what they cannot bind. */
-    static boolean knowsBinding() {
+    /** Newer drivers have this setting, and with it refuse connections without channel binding. */
+    static boolean supportsChannelBinding() {
         return Arrays.stream(PGProperty.values()).anyMatch(each -> each.name().equals("CHANNEL_BINDING"));
     }
 
-    static Connection connect(URI uri, Map<String, String> more) throws SQLException {
-        String[] who = uri.getRawUserInfo().split(":", 2);
+    static Connection connect(URI uri, Map<String, String> options) throws SQLException {
+        String[] credentials = uri.getRawUserInfo().split(":", 2);
         Properties properties = new Properties();
-        properties.setProperty("user", URLDecoder.decode(who[0], StandardCharsets.UTF_8));
-        properties.setProperty("password", URLDecoder.decode(who[1], StandardCharsets.UTF_8));
+        properties.setProperty("user", URLDecoder.decode(credentials[0], StandardCharsets.UTF_8));
+        properties.setProperty("password", URLDecoder.decode(credentials[1], StandardCharsets.UTF_8));
         properties.setProperty("sslmode", "require");
-        properties.putAll(more);
-        if (knowsBinding()) {
+        properties.putAll(options);
+        if (supportsChannelBinding()) {
             properties.setProperty("channelBinding", "require");
         }
         int port = uri.getPort() < 0 ? 5432 : uri.getPort();
-        String place = uri.getHost() + ":" + port + uri.getRawPath();
-        return DriverManager.getConnection("jdbc:postgresql://" + place, properties);
+        String address = uri.getHost() + ":" + port + uri.getRawPath();
+        return DriverManager.getConnection("jdbc:postgresql://" + address, properties);
     }
 
-    static String text(Connection connection, String statement) throws SQLException {
-        try (Statement asked = connection.createStatement(); ResultSet rows = asked.executeQuery(statement)) {
+    static String fetchText(Connection connection, String statement) throws SQLException {
+        try (Statement sql = connection.createStatement(); ResultSet rows = sql.executeQuery(statement)) {
             rows.next();
             return rows.getString(1);
         }
     }
 
-    static long number(Connection connection, String statement) throws SQLException {
-        return Long.parseLong(text(connection, statement));
+    static long fetchNumber(Connection connection, String statement) throws SQLException {
+        return Long.parseLong(fetchText(connection, statement));
     }
 
-    static boolean truth(Connection connection, String statement) throws SQLException {
-        return text(connection, statement).equals("t");
+    static boolean fetchBoolean(Connection connection, String statement) throws SQLException {
+        return fetchText(connection, statement).equals("t");
     }
 
-    /** Asks with numbers for the parameters. */
-    static int answer(PreparedStatement prepared, int... given) throws SQLException {
-        for (int place = 0; place < given.length; place++) {
-            prepared.setInt(place + 1, given[place]);
+    /** Executes the statement with integer parameters. */
+    static int fetchInt(PreparedStatement prepared, int... parameters) throws SQLException {
+        for (int index = 0; index < parameters.length; index++) {
+            prepared.setInt(index + 1, parameters[index]);
         }
         try (ResultSet rows = prepared.executeQuery()) {
             rows.next();
@@ -78,24 +78,24 @@ final class VerbsJdbc {
 
     static void checkIsOnServer(PreparedStatement prepared) throws SQLException {
         if (!prepared.unwrap(PGStatement.class).isUseServerPrepare()) {
-            throw new SQLException("it was not prepared on the server");
+            throw new SQLException("the statement was not prepared on the server");
         }
     }
 
-    static String state(Connection connection, String statement) {
-        try (Statement asked = connection.createStatement()) {
-            asked.execute(statement);
+    static String getSqlstate(Connection connection, String statement) {
+        try (Statement sql = connection.createStatement()) {
+            sql.execute(statement);
             return null;
         } catch (SQLException error) {
             return error.getSQLState();
         }
     }
 
-    static void cancel(Connection one, Connection other, Map<String, Object> seen) throws Exception {
-        try (Statement sleep = one.createStatement()) {
+    static void cancel(Connection session, Connection other, Map<String, Object> results) throws Exception {
+        try (Statement sleep = session.createStatement()) {
             Thread canceller = new Thread(() -> {
                 try {
-                    while (number(other, SLEEPS) == 0) {
+                    while (fetchNumber(other, COUNT_SLEEPING) == 0) {
                         Thread.onSpinWait();
                     }
                     sleep.cancel();
@@ -104,60 +104,60 @@ final class VerbsJdbc {
                 }
             });
             canceller.start();
-            seen.put("cancelled", null);
+            results.put("cancelled", null);
             try {
                 sleep.execute("select pg_sleep(60)");
             } catch (SQLException error) {
-                seen.put("cancelled", error.getSQLState());
+                results.put("cancelled", error.getSQLState());
             }
             canceller.join();
         }
-        seen.put("after_cancel", number(one, "select 1"));
+        results.put("after_cancel", fetchNumber(session, "select 1"));
     }
 
-    static void copy(Connection one, Map<String, Object> seen, String... table) throws Exception {
+    static void copy(Connection session, Map<String, Object> results, String... table) throws Exception {
         for (String statement : table) {
-            state(one, statement);
+            getSqlstate(session, statement);
         }
         StringBuilder rows = new StringBuilder();
         for (int n = 0; n < 10_000; n++) {
             rows.append(n).append("\tword ").append(n).append('\n');
         }
         var bytes = new ByteArrayInputStream(rows.toString().getBytes(StandardCharsets.UTF_8));
-        var manager = one.unwrap(PGConnection.class).getCopyAPI();
+        var manager = session.unwrap(PGConnection.class).getCopyAPI();
         manager.copyIn("copy copied from stdin", bytes);
-        Counted counted = new Counted();
-        manager.copyOut("copy (select * from copied order by n) to stdout", counted);
-        seen.put("copied", number(one, "select count(*) from copied"));
-        seen.put("copied_bytes", counted.size);
+        ByteCounter counter = new ByteCounter();
+        manager.copyOut("copy (select * from copied order by n) to stdout", counter);
+        results.put("copied", fetchNumber(session, "select count(*) from copied"));
+        results.put("copied_bytes", counter.size);
     }
 
-    static void stream(Connection one, Map<String, Object> seen) throws SQLException {
-        one.setAutoCommit(false); // else the driver holds the whole result
+    static void stream(Connection session, Map<String, Object> results) throws SQLException {
+        session.setAutoCommit(false); // otherwise the driver reads the whole result into memory
         long size = 0;
-        try (Statement asked = one.createStatement()) {
-            asked.setFetchSize(100);
-            try (ResultSet rows = asked.executeQuery("select repeat('x', 10240) from generate_series(1, 10240)")) {
+        try (Statement sql = session.createStatement()) {
+            sql.setFetchSize(100);
+            try (ResultSet rows = sql.executeQuery("select repeat('x', 10240) from generate_series(1, 10240)")) {
                 while (rows.next()) {
                     size += rows.getString(1).length();
                 }
             }
         }
-        one.commit();
-        one.setAutoCommit(true);
-        seen.put("streamed", size);
+        session.commit();
+        session.setAutoCommit(true);
+        results.put("streamed", size);
     }
 
-    static void recover(Connection one, Map<String, Object> seen) throws SQLException {
-        one.setAutoCommit(false);
-        seen.put("refused", Arrays.asList(state(one, "select 1 / 0"), state(one, "select 1")));
-        one.rollback();
-        seen.put("recovered", number(one, "select 7"));
-        one.commit();
-        one.setAutoCommit(true);
+    static void recover(Connection session, Map<String, Object> results) throws SQLException {
+        session.setAutoCommit(false);
+        results.put("refused", Arrays.asList(getSqlstate(session, "select 1 / 0"), getSqlstate(session, "select 1")));
+        session.rollback();
+        results.put("recovered", fetchNumber(session, "select 7"));
+        session.commit();
+        session.setAutoCommit(true);
     }
 
-    /** Words here are plain: none has anything to escape. */
+    /** Does not escape strings: those of these programs need no escaping. */
     static String json(Object value) {
         if (value instanceof Map<?, ?> fields) {
             return fields.entrySet().stream()
@@ -170,16 +170,16 @@ final class VerbsJdbc {
         return value instanceof String ? "\"" + value + "\"" : String.valueOf(value);
     }
 
-    private static final class Counted extends OutputStream {
+    private static final class ByteCounter extends OutputStream {
         private long size;
 
         @Override
-        public void write(int one) {
+        public void write(int value) {
             size++;
         }
 
         @Override
-        public void write(byte[] some, int from, int count) {
+        public void write(byte[] bytes, int offset, int count) {
             size += count;
         }
     }

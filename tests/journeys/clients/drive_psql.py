@@ -1,4 +1,4 @@
-"""psql does what people do with a database. `URI ADDRESS`; prints one line of JSON."""
+"""Runs typical actions with psql. Usage: `URI ADDRESS`; prints one line of JSON."""
 
 import json
 import re
@@ -25,10 +25,10 @@ def main(uri: str, address: str) -> dict[str, Any]:
 
 def _prepare(psql: Psql) -> dict[str, Any]:
     rounds = "".join(f"execute square({n});" for n in range(1, 11))
-    said = psql.run(
+    output = psql.run(
         f"prepare square as select $1::int * $1::int; {rounds} select count(*) from pg_prepared_statements;"
     )
-    *squares, statements = map(int, said.split())
+    *squares, statements = map(int, output.split())
     return {"prepared": squares, "statements": statements}
 
 
@@ -36,8 +36,8 @@ def _notify(psql: Psql) -> list[str]:
     listener = psql.start("listen news; select 'listens';\n")
     wait_for_line(listener, "listens")
     psql.run(f"{NOTIFY};")
-    said, _ = listener.communicate("select 'look';\n", timeout=60)
-    return re.findall(r'with payload "(\w+)"', said)
+    output, _ = listener.communicate("select 'look';\n", timeout=60)
+    return re.findall(r'with payload "(\w+)"', output)
 
 
 print(json.dumps(main(*sys.argv[1:])))

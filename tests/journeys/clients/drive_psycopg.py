@@ -1,4 +1,4 @@
-"""psycopg 3 does what programs do with a database. `URI ADDRESS`; prints one line of JSON."""
+"""Runs typical actions with psycopg 3. Usage: `URI ADDRESS`; prints one line of JSON."""
 
 import json
 import sys
@@ -14,24 +14,24 @@ def main(uri: str, address: str) -> dict[str, Any]:
     def connect() -> Session:
         return psycopg.connect(uri, hostaddr=address, autocommit=True)
 
-    with connect() as one, connect() as other:
+    with connect() as session, connect() as other:
         return {
             "client": CLIENT,
             "is_bound": is_bound(uri),
-            "prepared": [fetch_value(one, "select %s::int * %s::int", n, n, prepare=True) for n in range(1, 11)],
-            "statements": fetch_value(one, "select count(*) from pg_prepared_statements"),
-            **cancel(one, other),
-            **copy(one, TEMPORARY_TABLE),
-            "streamed": stream(one),
-            "notified": _notify(one, other),
-            **recover(one),
+            "prepared": [fetch_value(session, "select %s::int * %s::int", n, n, prepare=True) for n in range(1, 11)],
+            "statements": fetch_value(session, "select count(*) from pg_prepared_statements"),
+            **cancel(session, other),
+            **copy(session, TEMPORARY_TABLE),
+            "streamed": stream(session),
+            "notified": _notify(session, other),
+            **recover(session),
         }
 
 
-def _notify(one: Session, other: Session) -> list[str]:
-    one.execute("listen news")
+def _notify(session: Session, other: Session) -> list[str]:
+    session.execute("listen news")
     other.execute(NOTIFY)
-    return [note.payload for note in one.notifies(timeout=30, stop_after=2)]
+    return [notification.payload for notification in session.notifies(timeout=30, stop_after=2)]
 
 
 print(json.dumps(main(*sys.argv[1:])))

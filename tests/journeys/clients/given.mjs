@@ -1,4 +1,4 @@
-// What a program of Node was given: `NODE_MODULES URI ADDRESS …`. It finds the URI's host at the address.
+// Arguments of the Node programs: `NODE_MODULES URI ADDRESS …`. Resolves the host of the URI to the address.
 
 import dns from "node:dns";
 import { readFileSync } from "node:fs";
@@ -7,9 +7,9 @@ import { createRequire } from "node:module";
 const [modules, uri, address, ...rest] = process.argv.slice(2);
 
 export const require = createRequire(`${modules}/`);
-export const where = new URL(uri);
-export const more = rest;
-export const versionOf = (name) => JSON.parse(readFileSync(`${modules}/${name}/package.json`)).version;
+export const target = new URL(uri);
+export const extraArguments = rest;
+export const getVersion = (name) => JSON.parse(readFileSync(`${modules}/${name}/package.json`)).version;
 
-const asked = dns.lookup;
-dns.lookup = (name, ...how) => asked(name === where.hostname ? address : name, ...how);
+const resolve = dns.lookup;
+dns.lookup = (name, ...options) => resolve(name === target.hostname ? address : name, ...options);

@@ -1,4 +1,4 @@
-"""Names that lead to an address, on machines that do not know them."""
+"""Overrides the address of a host name that this machine cannot resolve."""
 
 import socket
 from typing import Any
@@ -6,11 +6,11 @@ from urllib.parse import urlsplit
 
 
 def override_host(uri: str, address: str) -> None:
-    """From here on this process finds the URI's host at the address."""
+    """Resolves the host of the URI to the address in this process."""
     host = urlsplit(uri).hostname
-    asked = socket.getaddrinfo
+    resolve = socket.getaddrinfo
 
-    def answer(name: Any, *more: Any, **how: Any) -> Any:
-        return asked(address if name == host else name, *more, **how)
+    def resolve_with_override(name: Any, *arguments: Any, **options: Any) -> Any:
+        return resolve(address if name == host else name, *arguments, **options)
 
-    socket.getaddrinfo = answer  # type: ignore[assignment]
+    socket.getaddrinfo = resolve_with_override  # type: ignore[assignment]

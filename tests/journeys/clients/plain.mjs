@@ -1,16 +1,16 @@
-// What programs of Node do in the same way with either client.
+// Functions and statements that the programs of both Node clients share.
 
 import { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 
-// The table to copy into, made for the session or to stay.
-export const TEMPORARY = ["create temp table copied (n int, word text)"];
-export const LASTING = ["drop table if exists copied", "create table copied (n int, word text)"];
+// Statements that create the table for COPY.
+export const TEMPORARY_TABLE = ["create temp table copied (n int, word text)"];
+export const PERMANENT_TABLE = ["drop table if exists copied", "create table copied (n int, word text)"];
 
 export const range = (length) => Array.from({ length }, (_, number) => number);
-export const sum = (numbers) => numbers.reduce((some, more) => some + Number(more), 0);
+export const sum = (numbers) => numbers.reduce((total, number) => total + Number(number), 0);
 
-export async function state(promise) {
+export async function getSqlstate(promise) {
   try {
     await promise;
     return null;
@@ -19,13 +19,13 @@ export async function state(promise) {
   }
 }
 
-export async function copyIn(stream) {
+export async function writeRows(stream) {
   await pipeline(Readable.from(range(10000).map((n) => `${n}\tword ${n}\n`)), stream);
 }
 
-export async function sizeOf(stream) {
+export async function countBytes(stream) {
   let size = 0;
-  const count = new Writable({ write: (piece, _encoding, done) => ((size += piece.length), done()) });
-  await pipeline(stream, count);
+  const counter = new Writable({ write: (chunk, _encoding, callback) => ((size += chunk.length), callback()) });
+  await pipeline(stream, counter);
   return size;
 }

@@ -1,4 +1,4 @@
-"""What psql does at either host; PSQL in the environment says which one."""
+"""Actions of psql at the direct and the pooled host. The variable PSQL names the program."""
 
 import os
 import re
@@ -22,20 +22,20 @@ Process = subprocess.Popen[str]
 @dataclass(frozen=True)
 class Psql:
     uri: str
-    address: str  # none leaves it to the URI
+    address: str  # if empty, the URI determines it
     folder: Path
 
     @property
     def is_bound(self) -> bool:
-        return "channel_binding=require" in self.uri  # libpq refuses what is not
+        return "channel_binding=require" in self.uri  # libpq then refuses connections without channel binding
 
     def run(self, statements: str) -> str:
-        """All that it says, with the errors in between."""
-        said, _ = self.start().communicate(statements, timeout=120)
-        return said
+        """Runs statements. Returns the output, with errors in order."""
+        output, _ = self.start().communicate(statements, timeout=120)
+        return output
 
     def start(self, statements: str = "") -> Process:
-        """It has them and waits for more."""
+        """Starts psql with the statements. It then waits for more input."""
         process = subprocess.Popen(
             [PROGRAM, "--no-psqlrc", "--no-password", "-qAt", "-v", "VERBOSITY=verbose", self.uri],
             env={**os.environ, **({"PGHOSTADDR": self.address} if self.address else {})},
@@ -53,13 +53,13 @@ class Psql:
 
 @contextmanager
 def open_psql(uri: str, address: str) -> Iterator[Psql]:
-    """With a folder of its own."""
+    """Opens psql with a temporary working directory."""
     with tempfile.TemporaryDirectory() as folder:
         yield Psql(uri, address, Path(folder))
 
 
-def find_sqlstates(said: str) -> list[str]:
-    return re.findall(r"ERROR: +(\w{5}):", said)
+def find_sqlstates(output: str) -> list[str]:
+    return re.findall(r"ERROR: +(\w{5}):", output)
 
 
 def wait_for_line(process: Process, line: str) -> None:
@@ -72,18 +72,18 @@ def cancel(psql: Psql) -> dict[str, Any]:
     while psql.run(COUNT_SLEEPING) != "1\n":
         pass
     process.send_signal(signal.SIGINT)  # as Ctrl-C does
-    said, _ = process.communicate(timeout=60)
-    # Not at a terminal psql reads no further after Ctrl-C, so another session asks.
-    return {"cancelled": next(iter(find_sqlstates(said)), None), "after_cancel": int(psql.run("select 1"))}
+    output, _ = process.communicate(timeout=60)
+    # Without a terminal, psql exits after Ctrl-C, so a new process runs the next query.
+    return {"cancelled": next(iter(find_sqlstates(output)), None), "after_cancel": int(psql.run("select 1"))}
 
 
 def copy(psql: Psql, table: tuple[str, ...]) -> dict[str, Any]:
     (psql.folder / "in.txt").write_text("".join(f"{n}\tword {n}\n" for n in range(10_000)))
-    said = psql.run(
+    output = psql.run(
         f"{';'.join(table)};\n\\copy copied from 'in.txt'\n"
         "\\copy (select * from copied order by n) to 'out.txt'\nselect count(*) from copied;\n"
     )
-    return {"copied": int(said.split()[-1]), "copied_bytes": (psql.folder / "out.txt").stat().st_size}
+    return {"copied": int(output.split()[-1]), "copied_bytes": (psql.folder / "out.txt").stat().st_size}
 
 
 def stream(psql: Psql) -> int:
@@ -97,5 +97,5 @@ def stream(psql: Psql) -> int:
 
 
 def recover(psql: Psql) -> dict[str, Any]:
-    said = psql.run("begin; select 1 / 0; select 1; rollback; select 7;")
-    return {"refused": find_sqlstates(said), "recovered": int(said.split()[-1])}
+    output = psql.run("begin; select 1 / 0; select 1; rollback; select 7;")
+    return {"refused": find_sqlstates(output), "recovered": int(output.split()[-1])}

@@ -1,4 +1,4 @@
-"""What psycopg 3 does at either host."""
+"""Actions of psycopg 3 at the direct and the pooled host."""
 
 import threading
 from typing import Any
@@ -14,55 +14,55 @@ CLIENT = f"psycopg {psycopg.__version__}, libpq {_LIBPQ // 10000}.{_LIBPQ % 1000
 
 
 def is_bound(uri: str) -> bool:
-    return "channel_binding=require" in uri  # libpq refuses what is not
+    return "channel_binding=require" in uri  # libpq then refuses connections without channel binding
 
 
-def fetch_value(one: Session, statement: str, *given: Any, **how: Any) -> Any:
-    row = one.execute(statement, given or None, **how).fetchone()
+def fetch_value(session: Session, statement: str, *parameters: Any, **options: Any) -> Any:
+    row = session.execute(statement, parameters or None, **options).fetchone()
     assert row is not None
     return row[0]
 
 
-def get_sqlstate(one: Session, statement: str) -> str | None:
+def get_sqlstate(session: Session, statement: str) -> str | None:
     try:
-        one.execute(statement)
+        session.execute(statement)
     except psycopg.Error as error:
         return error.sqlstate
     return None
 
 
-def cancel(one: Session, other: Session) -> dict[str, Any]:
+def cancel(session: Session, other: Session) -> dict[str, Any]:
     def cancel_sleep() -> None:
         while not fetch_value(other, COUNT_SLEEPING):
             pass
-        one.cancel_safe()
+        session.cancel_safe()
 
     canceller = threading.Thread(target=cancel_sleep)
     canceller.start()
-    cancelled = get_sqlstate(one, SLEEP)
+    cancelled = get_sqlstate(session, SLEEP)
     canceller.join()
-    return {"cancelled": cancelled, "after_cancel": fetch_value(one, "select 1")}
+    return {"cancelled": cancelled, "after_cancel": fetch_value(session, "select 1")}
 
 
-def copy(one: Session, table: tuple[str, ...]) -> dict[str, Any]:
+def copy(session: Session, table: tuple[str, ...]) -> dict[str, Any]:
     for statement in table:
-        one.execute(statement)
-    with one.cursor().copy("copy copied from stdin") as into:
+        session.execute(statement)
+    with session.cursor().copy("copy copied from stdin") as copy_in:
         for n in range(10_000):
-            into.write_row((n, f"word {n}"))
-    with one.cursor().copy("copy (select * from copied order by n) to stdout") as out:
-        size = sum(len(piece) for piece in out)
-    return {"copied": fetch_value(one, "select count(*) from copied"), "copied_bytes": size}
+            copy_in.write_row((n, f"word {n}"))
+    with session.cursor().copy("copy (select * from copied order by n) to stdout") as copy_out:
+        size = sum(len(chunk) for chunk in copy_out)
+    return {"copied": fetch_value(session, "select count(*) from copied"), "copied_bytes": size}
 
 
-def stream(one: Session) -> int:
-    with one.cursor() as cursor:
+def stream(session: Session) -> int:
+    with session.cursor() as cursor:
         return sum(len(row[0]) for row in cursor.stream(LARGE_RESULT))
 
 
-def recover(one: Session) -> dict[str, Any]:
-    one.autocommit = False
-    states = [get_sqlstate(one, "select 1 / 0"), get_sqlstate(one, "select 1")]
-    one.rollback()
-    one.autocommit = True
-    return {"refused": states, "recovered": fetch_value(one, "select 7")}
+def recover(session: Session) -> dict[str, Any]:
+    session.autocommit = False
+    states = [get_sqlstate(session, "select 1 / 0"), get_sqlstate(session, "select 1")]
+    session.rollback()
+    session.autocommit = True
+    return {"refused": states, "recovered": fetch_value(session, "select 7")}

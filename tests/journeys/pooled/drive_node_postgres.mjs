@@ -1,57 +1,57 @@
-// node-postgres at the pooled host. `NODE_MODULES URI ADDRESS`; prints one line of JSON.
+// Runs node-postgres at the pooled host. Usage: `NODE_MODULES URI ADDRESS`; prints a line of JSON.
 
-import { LASTING, state } from "../clients/plain.mjs";
+import { PERMANENT_TABLE, getSqlstate } from "../clients/plain.mjs";
 import { CLIENT, cancel, connect, copy, isBound } from "../clients/verbs_node_postgres.mjs";
-import { makePool, recover, stream, value } from "../clients/verbs_node_postgres.mjs";
-import { NUMBERS, crowd, itsPool, refusal } from "./crowd.mjs";
+import { fetchValue, makePool, recover, stream } from "../clients/verbs_node_postgres.mjs";
+import { NUMBERS, getRefusal, useAll, useClientPool } from "./crowd.mjs";
 
-const one = await connect();
+const session = await connect();
 const other = await connect();
-const many = await Promise.all(NUMBERS.map(connect));
+const clients = await Promise.all(NUMBERS.map(connect));
 const pool = makePool();
 
-const numbered = (name, number, n) => ({ name, text: `select $1::int * 1000 + ${number}`, values: [n] });
+const makeQuery = (name, number, n) => ({ name, text: `select $1::int * 1000 + ${number}`, values: [n] });
 
-// Each has another statement under the same name.
-const ways = {
+// Each client has its own statement under the same name.
+const functions = {
   set: (client, setting) => client.query(setting),
-  ask: (client, number, n) => value(client, numbered("same", number, n)),
-  memory: (client) => value(client, "show work_mem"),
-  word: (client) => value(client, "select current_setting('my.word', true)"),
+  select: (client, number, n) => fetchValue(client, makeQuery("same", number, n)),
+  showWorkMem: (client) => fetchValue(client, "show work_mem"),
+  showCustomSetting: (client) => fetchValue(client, "select current_setting('my.word', true)"),
 };
 
 async function temporary() {
-  const outside = await state(one.query("create temp table staying (n int)"));
-  await one.query("begin");
-  await one.query("create temp table passing (n int)");
-  await one.query("insert into passing values (1), (2), (3)");
-  const inside = await value(one, "select count(*)::int from passing");
-  await one.query("commit");
-  return [outside, inside, await state(one.query("select * from passing"))];
+  const outside = await getSqlstate(session.query("create temp table staying (n int)"));
+  await session.query("begin");
+  await session.query("create temp table passing (n int)");
+  await session.query("insert into passing values (1), (2), (3)");
+  const inside = await fetchValue(session, "select count(*)::int from passing");
+  await session.query("commit");
+  return [outside, inside, await getSqlstate(session.query("select * from passing"))];
 }
 
 async function lock() {
-  const ofSession = await state(one.query("select pg_advisory_lock(1)"));
-  await one.query("begin");
-  await one.query("select pg_advisory_xact_lock(1)");
-  const meanwhile = await value(other, "select pg_try_advisory_xact_lock(1)");
-  await one.query("commit");
-  return [ofSession, meanwhile, await value(other, "select pg_try_advisory_xact_lock(1)")];
+  const sessionLock = await getSqlstate(session.query("select pg_advisory_lock(1)"));
+  await session.query("begin");
+  await session.query("select pg_advisory_xact_lock(1)");
+  const during = await fetchValue(other, "select pg_try_advisory_xact_lock(1)");
+  await session.query("commit");
+  return [sessionLock, during, await fetchValue(other, "select pg_try_advisory_xact_lock(1)")];
 }
 
-const seen = {
+const results = {
   client: CLIENT,
   is_bound: await isBound(),
-  ...(await crowd(many, ways)),
-  right_in_its_pool: await itsPool((number, n) => value(pool, numbered(`its ${number}`, number, n))),
-  ...(await cancel(one, other)),
-  ...(await copy(one, LASTING)),
-  streamed: await stream(one),
-  ...(await recover(one)),
-  listened: await refusal(one.query("listen news")),
+  ...(await useAll(clients, functions)),
+  right_in_its_pool: await useClientPool((number, n) => fetchValue(pool, makeQuery(`its ${number}`, number, n))),
+  ...(await cancel(session, other)),
+  ...(await copy(session, PERMANENT_TABLE)),
+  streamed: await stream(session),
+  ...(await recover(session)),
+  listened: await getRefusal(session.query("listen news")),
   temporary: await temporary(),
   locked: await lock(),
 };
-await one.query("notify news, 'heard'");
-await Promise.all([one, other, pool, ...many].map((each) => each.end()));
-console.log(JSON.stringify(seen));
+await session.query("notify news, 'heard'");
+await Promise.all([session, other, pool, ...clients].map((each) => each.end()));
+console.log(JSON.stringify(results));

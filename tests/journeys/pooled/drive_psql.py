@@ -1,4 +1,4 @@
-"""psql at the pooled host. `URI ADDRESS`; prints one line of JSON."""
+"""Runs psql at the pooled host. Usage: `URI ADDRESS`; prints one line of JSON."""
 
 import json
 import sys
@@ -25,15 +25,15 @@ from journeys.pooled.connection_settings import (
     make_settings,
 )
 
-PREPARES = int(VERSION.split(".")[0]) >= 18  # then it has commands for statements of the protocol
+HAS_PROTOCOL_STATEMENTS = int(VERSION.split(".")[0]) >= 18  # it has commands for protocol-level prepared statements
 
 
 def main(uri: str, address: str) -> dict[str, Any]:
     with open_psql(uri, address) as psql:
-        seen = {
+        results = {
             "client": f"psql {VERSION}",
             "is_bound": psql.is_bound,
-            **_crowd(psql),
+            **_use_all(psql),
             **cancel(psql),
             **copy(psql, PERMANENT_TABLE),
             "streamed": stream(psql),
@@ -43,23 +43,27 @@ def main(uri: str, address: str) -> dict[str, Any]:
             "locked": _lock(psql),
         }
         psql.run("notify news, 'heard'")
-        return seen
+        return results
 
 
-def _crowd(psql: Psql) -> dict[str, int]:
-    """Each has another statement under the same name, and settings of its own."""
-    crowd = [psql.start(f"{';'.join(make_settings(number))};\n{_work(number)}") for number in range(CONNECTIONS)]
-    said = [
-        process.communicate(f"{SHOW_WORK_MEM}; {SHOW_CUSTOM_SETTING};\n", timeout=120)[0].splitlines()
-        for process in crowd
+def _use_all(psql: Psql) -> dict[str, int]:
+    """Each process has its own statement under the same name, and its own settings."""
+    processes = [
+        psql.start(f"{';'.join(make_settings(number))};\n{_make_rounds(number)}") for number in range(CONNECTIONS)
     ]
-    right = sum(lines[:-2].count(str(n * 1000 + number)) for number, lines in enumerate(said) for n in range(ROUNDS))
-    return count_kept_settings(right, [lines[-2] for lines in said], [lines[-1] for lines in said])
+    outputs = [
+        process.communicate(f"{SHOW_WORK_MEM}; {SHOW_CUSTOM_SETTING};\n", timeout=120)[0].splitlines()
+        for process in processes
+    ]
+    correct = sum(
+        lines[:-2].count(str(n * 1000 + number)) for number, lines in enumerate(outputs) for n in range(ROUNDS)
+    )
+    return count_kept_settings(correct, [lines[-2] for lines in outputs], [lines[-1] for lines in outputs])
 
 
-def _work(number: int) -> str:
-    """Prepared with the protocol where psql can; with SQL that is what a transaction may do."""
-    if PREPARES:
+def _make_rounds(number: int) -> str:
+    """Prepares statements with the protocol if psql can, otherwise with SQL inside a transaction."""
+    if HAS_PROTOCOL_STATEMENTS:
         rounds = "".join(f"\\bind_named same {n} \\g\n" for n in range(ROUNDS))
         return f"select $1::int * 1000 + {number} \\parse same\n{rounds}"
     return "".join(
@@ -68,26 +72,26 @@ def _work(number: int) -> str:
 
 
 def _listen(psql: Psql) -> list[Any]:
-    said = psql.run("listen news;")
-    return [*find_sqlstates(said), "direct host" in said]
+    output = psql.run("listen news;")
+    return [*find_sqlstates(output), "direct host" in output]
 
 
 def _temporary(psql: Psql) -> list[Any]:
     outside = find_sqlstates(psql.run("create temp table staying (n int);"))
-    said = psql.run(
+    output = psql.run(
         "begin; create temp table passing (n int); insert into passing values (1), (2), (3);\n"
         "select count(*) from passing; commit;\nselect * from passing;\n"
     )
-    return [*outside, int(said.splitlines()[0]), *find_sqlstates(said)]
+    return [*outside, int(output.splitlines()[0]), *find_sqlstates(output)]
 
 
 def _lock(psql: Psql) -> list[Any]:
-    tries = "select pg_try_advisory_xact_lock(1);"
-    holding = psql.start("begin; select pg_advisory_xact_lock(1); select 'held';\n")
-    wait_for_line(holding, "held")
-    meanwhile = psql.run(tries)
-    holding.communicate("commit;\n", timeout=60)
-    return [*find_sqlstates(psql.run("select pg_advisory_lock(1);")), meanwhile == "t\n", psql.run(tries) == "t\n"]
+    try_lock = "select pg_try_advisory_xact_lock(1);"
+    holder = psql.start("begin; select pg_advisory_xact_lock(1); select 'held';\n")
+    wait_for_line(holder, "held")
+    during = psql.run(try_lock)
+    holder.communicate("commit;\n", timeout=60)
+    return [*find_sqlstates(psql.run("select pg_advisory_lock(1);")), during == "t\n", psql.run(try_lock) == "t\n"]
 
 
 print(json.dumps(main(*sys.argv[1:])))

@@ -1,12 +1,13 @@
-// Drizzle's ORM at the pooled host, with its defaults. `NODE_MODULES URI ADDRESS DRIVER`; prints one line of JSON.
-// Workers move money between accounts, each reads what it changes and begins anew when another was faster.
+// Runs the ORM of Drizzle at the pooled host with default settings.
+// Usage: `NODE_MODULES URI ADDRESS DRIVER`; prints a line of JSON. Workers transfer money between accounts with
+// optimistic locking: a worker repeats its transaction when another worker has changed the same account.
 
-import { more, require, versionOf } from "../clients/given.mjs";
+import { extraArguments, getVersion, require } from "../clients/given.mjs";
 import { range, sum } from "../clients/plain.mjs";
 import * as nodePostgres from "../clients/verbs_node_postgres.mjs";
 import * as postgresJs from "../clients/verbs_postgres_js.mjs";
 
-const [driver] = more;
+const [driver] = extraArguments;
 const { and, count, eq, relations, sql } = require("drizzle-orm");
 const { integer, jsonb, pgTable, serial, text } = require("drizzle-orm/pg-core");
 
@@ -35,8 +36,8 @@ const schema = {
   })),
 };
 
-class Stale extends Error {}
-class Regret extends Error {}
+class Conflict extends Error {}
+class Abort extends Error {}
 
 const drivers = {
   "postgres.js": [postgresJs.makePool, "drizzle-orm/postgres-js"],
@@ -61,7 +62,7 @@ async function change(tx, account, amount) {
     .set({ balance: account.balance + amount, version: account.version + 1 })
     .where(and(eq(accounts.id, account.id), eq(accounts.version, account.version)))
     .returning({ id: accounts.id });
-  if (changed.length === 0) throw new Stale();
+  if (changed.length === 0) throw new Conflict();
   await tx.insert(entries).values({ accountId: account.id, amount, details: { with: account.name, amount } });
 }
 
@@ -71,15 +72,15 @@ async function transfer(tx, number, done) {
   const payer = await tx.query.accounts.findFirst({ where: eq(accounts.id, payerId) });
   const payee = await tx.query.accounts.findFirst({ where: eq(accounts.id, payeeId) });
   const amount = 1 + ((number * 7 + done * 13) % 49);
-  // In the order of their ids, so that two never wait for one another.
+  // In the order of their ids, which prevents deadlocks.
   const changes = [
     [payer, -amount],
     [payee, amount],
-  ].sort(([one], [other]) => one.id - other.id);
+  ].sort(([first], [second]) => first.id - second.id);
   for (const [account, by] of changes) await change(tx, account, by);
 }
 
-async function refusedInASavepoint(tx) {
+async function failInSavepoint(tx) {
   try {
     await tx.transaction((inner) => inner.insert(entries).values({ accountId: 1000, amount: 0, details: {} }));
     return 0;
@@ -88,52 +89,52 @@ async function refusedInASavepoint(tx) {
   }
 }
 
-// How often somebody was faster, how often it was regretted, how often a savepoint was rolled back.
+// Counts conflicts, aborted transactions and savepoints that were rolled back.
 async function work(number) {
-  const told = { conflicts: 0, regretted: 0, caught: 0 };
+  const counts = { conflicts: 0, regretted: 0, caught: 0 };
   for (let done = 0; done < TRANSFERS; ) {
     let caught = 0;
     try {
       await db.transaction(async (tx) => {
         await transfer(tx, number, done);
-        if (done === 3) caught = await refusedInASavepoint(tx);
-        if (done % 5 === 4) throw new Regret();
+        if (done === 3) caught = await failInSavepoint(tx);
+        if (done % 5 === 4) throw new Abort();
       });
     } catch (error) {
-      if (error instanceof Stale) {
-        told.conflicts++;
+      if (error instanceof Conflict) {
+        counts.conflicts++;
         continue;
       }
-      if (!(error instanceof Regret)) throw error;
-      told.regretted++;
+      if (!(error instanceof Abort)) throw error;
+      counts.regretted++;
     }
-    told.caught += caught;
+    counts.caught += caught;
     done++;
   }
-  return told;
+  return counts;
 }
 
-async function looked() {
-  const found = await db.query.accounts.findMany({ with: { entries: true } });
+async function readTotals() {
+  const rows = await db.query.accounts.findMany({ with: { entries: true } });
   const [{ n }] = await db.select({ n: count() }).from(entries);
   return {
-    accounts: found.length,
-    total: sum(found.map((account) => account.balance)),
-    balanced: found.filter((account) => account.balance === 1000 + sum(account.entries.map((entry) => entry.amount)))
+    accounts: rows.length,
+    total: sum(rows.map((account) => account.balance)),
+    balanced: rows.filter((account) => account.balance === 1000 + sum(account.entries.map((entry) => entry.amount)))
       .length,
     entries: n,
-    versions: sum(found.map((account) => account.version)),
+    versions: sum(rows.map((account) => account.version)),
   };
 }
 
 await makeTables();
-const told = await Promise.all(range(WORKERS).map(work));
-const conflicts = sum(told.map((each) => each.conflicts));
-const seen = {
-  client: `drizzle-orm ${versionOf("drizzle-orm")} with ${driver}, ${conflicts} conflicts`,
-  regretted: sum(told.map((each) => each.regretted)),
-  caught: sum(told.map((each) => each.caught)),
-  ...(await looked()),
+const counts = await Promise.all(range(WORKERS).map(work));
+const conflicts = sum(counts.map((each) => each.conflicts));
+const results = {
+  client: `drizzle-orm ${getVersion("drizzle-orm")} with ${driver}, ${conflicts} conflicts`,
+  regretted: sum(counts.map((each) => each.regretted)),
+  caught: sum(counts.map((each) => each.caught)),
+  ...(await readTotals()),
 };
 await pool.end();
-console.log(JSON.stringify(seen));
+console.log(JSON.stringify(results));

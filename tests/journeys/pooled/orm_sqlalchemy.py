@@ -1,6 +1,7 @@
-"""SQLAlchemy's ORM at the pooled host, with its defaults. `URI ADDRESS DRIVER`; prints one line of JSON.
+"""Runs the ORM of SQLAlchemy at the pooled host with default settings.
 
-Workers move money between accounts, each reads what it changes and begins anew when another was faster.
+Usage: `URI ADDRESS DRIVER`; prints one line of JSON. Workers transfer money between accounts with optimistic locking:
+a worker repeats its transaction when another worker has changed the same account.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ class Account(Base):
     balance: Mapped[int]
     version: Mapped[int] = mapped_column()
     entries: Mapped[list["Entry"]] = relationship(back_populates="account")
-    __mapper_args__ = {"version_id_col": version}  # noqa: RUF012  as SQLAlchemy wants it
+    __mapper_args__ = {"version_id_col": version}  # noqa: RUF012  SQLAlchemy requires a dict
 
 
 class Entry(Base):
@@ -46,15 +47,15 @@ class Entry(Base):
 
 
 class Abort(Exception):
-    """The work was right and is not wanted."""
+    """Rolls back a transaction that had no error."""
 
 
 def create_engine(uri: str, address: str, driver: str) -> AsyncEngine:
     if driver == "psycopg":
         return create_async_engine(f"{uri.replace('postgresql:', 'postgresql+psycopg:')}&hostaddr={address}")
     override_host(uri, address)
-    plain = urlsplit(uri)._replace(scheme="postgresql+asyncpg", query="ssl=require")
-    return create_async_engine(plain.geturl())
+    url = urlsplit(uri)._replace(scheme="postgresql+asyncpg", query="ssl=require")
+    return create_async_engine(url.geturl())
 
 
 async def main(uri: str, address: str, driver: str) -> dict[str, Any]:
@@ -65,43 +66,43 @@ async def main(uri: str, address: str, driver: str) -> dict[str, Any]:
         await connection.run_sync(Base.metadata.create_all)
     async with sessions.begin() as session:
         session.add_all(Account(id=n, name=f"account {n}", balance=1000) for n in range(ACCOUNTS))
-    told = await asyncio.gather(*(run_transfers(sessions, number) for number in range(WORKERS)))
-    conflicts, regretted, caught = map(sum, zip(*told, strict=True))
-    seen = {
+    counts = await asyncio.gather(*(run_transfers(sessions, number) for number in range(WORKERS)))
+    conflicts, aborted, rolled_back_savepoints = map(sum, zip(*counts, strict=True))
+    results = {
         "client": f"SQLAlchemy {sa.__version__} with {driver}, {conflicts} conflicts",
-        "regretted": regretted,
-        "caught": caught,
+        "regretted": aborted,
+        "caught": rolled_back_savepoints,
         **await read_totals(sessions),
     }
     await engine.dispose()
-    return seen
+    return results
 
 
 async def run_transfers(sessions: async_sessionmaker[AsyncSession], number: int) -> tuple[int, int, int]:
-    """How often somebody was faster, how often it was regretted, how often a savepoint was rolled back."""
-    dice = random.Random(number)
-    conflicts = regretted = caught = done = 0
-    while done < TRANSFERS:
+    """Returns the numbers of conflicts, aborted transactions and savepoints that were rolled back."""
+    rng = random.Random(number)
+    conflicts = aborted = rolled_back_savepoints = transfers = 0
+    while transfers < TRANSFERS:
         try:
             async with sessions.begin() as session:
-                await transfer(session, dice)
-                if done == 3:
-                    caught += await fail_in_savepoint(session)
-                if done % 5 == 4:
+                await transfer(session, rng)
+                if transfers == 3:
+                    rolled_back_savepoints += await fail_in_savepoint(session)
+                if transfers % 5 == 4:
                     raise Abort
         except StaleDataError:
             conflicts += 1
             continue
         except Abort:
-            regretted += 1
-        done += 1
-    return conflicts, regretted, caught
+            aborted += 1
+        transfers += 1
+    return conflicts, aborted, rolled_back_savepoints
 
 
-async def transfer(session: AsyncSession, dice: random.Random) -> None:
-    payer_id, payee_id = dice.sample(range(ACCOUNTS), 2)
+async def transfer(session: AsyncSession, rng: random.Random) -> None:
+    payer_id, payee_id = rng.sample(range(ACCOUNTS), 2)
     payer, payee = await session.get_one(Account, payer_id), await session.get_one(Account, payee_id)
-    amount = dice.randrange(1, 50)
+    amount = rng.randrange(1, 50)
     for account, change in ((payer, -amount), (payee, amount)):
         account.balance += change
         session.add(Entry(account=account, amount=change, details={"with": payer.name, "amount": amount}))
@@ -119,8 +120,8 @@ async def fail_in_savepoint(session: AsyncSession) -> bool:
 
 async def read_totals(sessions: async_sessionmaker[AsyncSession]) -> dict[str, Any]:
     async with sessions() as session:
-        found = await session.scalars(sa.select(Account).options(selectinload(Account.entries)))
-        accounts = found.all()
+        rows = await session.scalars(sa.select(Account).options(selectinload(Account.entries)))
+        accounts = rows.all()
         return {
             "accounts": len(accounts),
             "total": sum(account.balance for account in accounts),

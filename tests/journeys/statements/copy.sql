@@ -1,4 +1,4 @@
--- COPY in and out, inline and by \copy, in every format, and broken off.
+-- COPY in and out, inline and by \copy, in every format, and with errors.
 create table fruit (id int, name text, price numeric(6, 2), tags text[]);
 copy fruit from stdin;
 1	apple	0.50	{red,green}

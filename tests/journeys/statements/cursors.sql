@@ -1,4 +1,4 @@
--- Cursors in every direction, held, scrolled, updated through and given to functions.
+-- Cursors: directions, WITH HOLD, SCROLL, updates through a cursor, and cursors as arguments of functions.
 create table numbered as select n, 'row ' || n as label from generate_series(1, 50) n;
 begin;
 declare plain cursor for select * from numbered order by n;

@@ -1,4 +1,4 @@
--- Making, changing and dropping things, and what the catalog says of them afterwards.
+-- CREATE, ALTER and DROP, and the catalog afterwards.
 create schema shop;
 set search_path = shop, public;
 create table customer (id int generated always as identity primary key, name text not null, email text unique, born date, constraint adult check (born < date '2010-01-01'));

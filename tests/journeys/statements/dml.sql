@@ -1,4 +1,4 @@
--- Rows in, changed, merged and out again.
+-- INSERT, UPDATE, MERGE and DELETE.
 create table account (id int primary key, owner text, balance numeric default 0, note text);
 insert into account select n, 'owner ' || n, n * 10 from generate_series(1, 10) n;
 insert into account values (11, 'eleven', default, default) returning *;

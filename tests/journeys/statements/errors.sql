@@ -1,4 +1,4 @@
--- An error of every class that a tenant can cause, with all that the server says of it.
+-- An error of every class that a tenant can cause, with all fields.
 \set VERBOSITY verbose
 -- 0A: not supported
 create temporary table oops (x int) inherits (pg_class);
@@ -68,7 +68,7 @@ execute never_prepared;
 deallocate never_prepared;
 create function nothing_back() returns int language plpgsql as $$begin end$$;
 select nothing_back();
--- 28, 42501: rights
+-- 28, 42501: privileges
 set role postgres;
 select pg_read_file('/etc/passwd');
 copy good to '/tmp/bough-statements';
@@ -85,7 +85,7 @@ rollback;
 create schema information_schema;
 create table absent.t (x int);
 drop database never_was;
--- 42: words and names
+-- 42: syntax and names
 selec 1;
 select * from;
 select 'open;
@@ -130,19 +130,19 @@ set max_stack_depth = '100kB';
 select deep(1);
 \set VERBOSITY verbose
 reset max_stack_depth;
--- 55: states
+-- 55: object states
 alter sequence good_pkey restart;
 lock table good;
 select currval('pg_catalog.never');
 create sequence fresh;
 select currval('fresh');
 select lo_get(4242);
--- 57: interventions
+-- 57: operator intervention
 set statement_timeout = '20ms';
 select pg_sleep(20);
 reset statement_timeout;
 set lock_timeout = '-5';
--- P0: raised by hand
+-- P0: raised in PL/pgSQL
 do $$begin raise exception 'by hand' using errcode = 'P7777', detail = 'the detail', hint = 'the hint', column = 'c', constraint = 'k', datatype = 'd', table = 't', schema = 's'; end$$;
 do $$begin raise sqlstate '22012'; end$$;
 do $$declare x int; begin select id into strict x from good where false; end$$;
@@ -152,7 +152,7 @@ do $$begin perform 1 / 0; exception when division_by_zero then raise notice 'cau
 do $$begin raise exception using message = 'multi
 line', errcode = 'unique_violation'; end$$;
 \errverbose
--- psql's own
+-- errors of psql itself
 \nonsense
 \set VERBOSITY terse
 select 1 / 0;

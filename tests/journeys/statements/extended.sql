@@ -1,4 +1,4 @@
--- The extended protocol by newer clients: parameters, names, pipelines. Needs psql 18.
+-- The extended protocol: parameters, named statements, pipelines. Needs psql 18.
 create table bound (id int primary key, v text);
 insert into bound values ($1, $2) \bind 1 'one' \g
 insert into bound values ($1, $2) \bind 2 'it''s' \g

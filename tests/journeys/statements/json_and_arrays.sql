@@ -1,4 +1,4 @@
--- JSON, arrays, hstore-like things and their operators.
+-- JSON, arrays, and their operators.
 select '{"b": 1, "a": [1, 2, {"c": null}], "a": 2}'::json, '{"b": 1, "a": [1, 2, {"c": null}], "a": 2}'::jsonb;
 select '{"a": {"b": [10, 20, 30]}}'::jsonb #> '{a,b,1}', '{"a": {"b": [10, 20]}}'::jsonb #>> '{a,b,-1}', '{"a": 1}'::jsonb -> 'x', '[1, "x"]'::json ->> 1;
 select '{"a": 1, "b": 2}'::jsonb @> '{"a": 1}', '{"a": 1}'::jsonb ? 'a', '{"a": 1}'::jsonb ?| array['x', 'a'], '{"a": 1, "b": 2}'::jsonb - 'a', '{"a": 1}'::jsonb || '{"b": 2}';

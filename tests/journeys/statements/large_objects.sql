@@ -1,4 +1,4 @@
--- Large objects, by SQL and by the client's own way.
+-- Large objects, with SQL and with the commands of psql.
 select lo_create(70001);
 select lo_create(70001);
 select lo_from_bytea(70002, '\x0001020304050607');

@@ -1,4 +1,4 @@
--- Much at once: many rows, wide rows, long values, long statements, many columns.
+-- Large results and statements: many rows, wide rows, long values, long statements, many columns.
 create table wide as select n, md5(n::text) as m, repeat(chr(65 + n % 26), 200) as filler from generate_series(1, 20000) n;
 \o rows.txt
 select * from wide order by n;

@@ -1,4 +1,4 @@
--- Notices, notifications, advisory locks and settings: what comes without a row.
+-- Notices, notifications, advisory locks and settings.
 do $$begin raise debug 'not shown'; raise log 'not here'; raise info 'info'; raise notice 'notice'; raise warning 'warning' using hint = 'a hint', detail = 'a detail'; end$$;
 set client_min_messages = debug1;
 do $$begin raise debug 'shown'; end$$;

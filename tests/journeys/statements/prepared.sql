@@ -1,4 +1,4 @@
--- Prepared statements by SQL.
+-- PREPARE, EXECUTE and DEALLOCATE.
 create table item (id int primary key, name text, price numeric);
 prepare add (int, text, numeric) as insert into item values ($1, $2, $3) returning *;
 execute add (1, 'one', 1.5);

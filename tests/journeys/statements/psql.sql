@@ -1,4 +1,4 @@
--- What psql itself asks the server for, and its ways to send statements.
+-- Queries that psql itself sends, and its commands that send statements.
 \set n 5
 \set word 'it''s'
 select :n + 1, :'word', :"word" from (select 1 as "it's") t;

@@ -1,4 +1,4 @@
--- Windows, grouping, set operations, views and row security; and the plans behind them.
+-- Windows, grouping, set operations, views, row security and plans.
 create table sale (region text, day date, amount int);
 insert into sale select (array['north', 'south', 'east'])[1 + n % 3], date '2026-01-01' + n, n * 7 % 50 from generate_series(1, 30) n;
 analyze sale;

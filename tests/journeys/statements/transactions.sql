@@ -1,4 +1,4 @@
--- Transactions, savepoints, isolation, and what a failed one refuses.
+-- Transactions, savepoints, isolation levels, and statements in failed transactions.
 create table ledger (id int primary key, v text);
 begin;
 insert into ledger values (1, 'kept');

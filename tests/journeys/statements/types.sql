@@ -1,4 +1,4 @@
--- Values of every family, in and out.
+-- Input and output of values of every type family.
 select 1::smallint, 2::int, 9223372036854775807::bigint, 1.5::real, 2.25::double precision, 123456789.123456789::numeric;
 select 'NaN'::float8, 'Infinity'::float8, '-Infinity'::numeric, 'NaN'::numeric = 'NaN'::numeric;
 select 0.1::float4 + 0.2::float4, 0.1::float8 + 0.2::float8, 0.1 + 0.2;

@@ -59,7 +59,7 @@ class AuditLineView(View):
             action=entry.action,
             org_id=entry.org_id,
             project_id=entry.project_id,
-            thing=entry.thing,
+            thing=entry.resource,
             details=entry.details,
         )
 
@@ -117,7 +117,7 @@ async def list_audit(
 
 
 async def _restrict(rows: Rows, caller: Principal, query: AuditQuery) -> AuditQuery | None:
-    """Restricts the query to the entries that the caller can see. Returns None if there are none."""
+    """Restrict the query to the entries that the caller can see. Return None if there are none."""
     if caller.is_operator:
         return query
     if query.org_id is not None:

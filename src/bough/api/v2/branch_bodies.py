@@ -7,14 +7,14 @@ from pydantic import AwareDatetime, BeforeValidator, Field
 from bough.api.schemas import Body, Flag, IdText, Name
 from bough.api.v2.endpoint_bodies import NewEndpointOptions
 from bough.control.branches import points
-from bough.control.branches.plan import BranchChange, NewBranch
+from bough.control.branches.plan import BranchChange, RequestedBranch
 from bough.control.restores.restores import RequestedRestore
 from bough.domain.endpoint import EndpointType
 from bough.ids import BranchId
 
 
 def _check_is_iso_format(value: Any) -> Any:
-    """Rejects numbers, which would be parsed as seconds since 1970."""
+    """Reject numbers, which would be parsed as seconds since 1970."""
     if isinstance(value, int | float) or (isinstance(value, str) and "T" not in value.upper()):
         raise ValueError("write the timestamp with a time zone, for example 2026-01-31T12:00:00Z")
     return value
@@ -39,12 +39,12 @@ class BranchCreate(Body):
     branch: NewBranchBody = NewBranchBody()
     annotation_value: dict[str, str] = Field(default_factory=dict)
 
-    def to_new_branch(self) -> NewBranch:
+    def to_requested_branch(self) -> RequestedBranch:
         body = self.branch
         point = points.parse_point(
             body.parent_lsn, body.parent_timestamp, lsn_name="parent_lsn", at_name="parent_timestamp"
         )
-        return NewBranch(
+        return RequestedBranch(
             parent_id=BranchId(body.parent_id) if body.parent_id else None,
             name=body.name,
             is_protected=body.protected,

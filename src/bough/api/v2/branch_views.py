@@ -66,7 +66,7 @@ class BranchView(View):
 
     @classmethod
     def new(cls, branch: Branch, creator: str | None) -> "BranchView":
-        """A new branch without usage."""
+        """Return a new branch without usage."""
         return cls.with_usage(branch, BranchUsage(), creator)
 
     @classmethod

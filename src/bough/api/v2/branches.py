@@ -141,7 +141,7 @@ async def create_project_branch(
     """Create a branch with the current data of its parent, by default of the default branch. It has no endpoints unless
     the request contains some.
     """
-    created = await create_branch(context, project, (body or BranchCreate()).to_new_branch())
+    created = await create_branch(context, project, (body or BranchCreate()).to_requested_branch())
     return to_response(BranchCreated.of(created, project, context), 201)
 
 

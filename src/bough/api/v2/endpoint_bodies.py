@@ -21,7 +21,7 @@ class EndpointSettings(Body):
 
     @model_validator(mode="after")
     def _check_no_libraries(self) -> Self:
-        """Rejects the field instead of ignoring it, because a client that sets it relies on it."""
+        """Reject the field instead of ignoring it, because a client that sets it relies on it."""
         if self.preload_libraries is not None and self.preload_libraries.enabled_libraries:
             raise ValueError("libraries cannot be preloaded: leave enabled_libraries empty")
         return self

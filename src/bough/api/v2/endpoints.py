@@ -139,9 +139,9 @@ async def create_project_endpoint(project: WritableProject, body: EndpointCreate
 async def update_project_endpoint(
     project: WritableProject, endpoint_id: EndpointIdPath, body: EndpointUpdate, context: ContextDep
 ) -> Response:
-    """Change an endpoint. A new size does not interrupt clients. A Postgres setting that needs a restart, and
-    `disabled`, close their connections. Each group of `settings` replaces the earlier one. The `-pooler` host always
-    uses transaction pooling. With `pooler_enabled`, the plain host does too.
+    """Change an endpoint. A new minimum size does not interrupt clients. A new maximum size, a Postgres setting
+    that needs a restart, and `disabled` close their connections. Each group of `settings` replaces the earlier one. The
+    `-pooler` host always uses transaction pooling. With `pooler_enabled`, the plain host does too.
     """
     requested = body.endpoint
     if requested.branch_id is not None:

@@ -52,7 +52,7 @@ async def list_project_permissions(project: MembersReadableProject, services: Se
 
 @router.post(COLLECTION_PATH, response_model=PermissionView)
 async def grant_permission_to_project(project: SharableProject, body: PermissionGrant, context: ContextDep) -> Response:
-    """Share the project with an e-mail address, which receives a mail. The account with this address can change the
+    """Share the project with an e-mail address, which receives an e-mail. The account with this address can change the
     project.
     """
     return to_response(PermissionView.of(await grant_permission(context, project, body.email)))

@@ -4,16 +4,16 @@ from datetime import datetime
 from typing import Any, Literal
 
 from bough import clock
-from bough.api.consumption_period import month_end, month_start
 from bough.api.schemas import View
 from bough.api.v2.users import subscription_type
 from bough.config import Plan
+from bough.domain.calendar_month import start_of_month, start_of_next_month
 from bough.domain.endpoint import EndpointHosts
 from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.domain.rights import AccessLevel
 from bough.domain.user import User
-from bough.store.projects import ProjectWithUsage
+from bough.store.project_pages import ProjectWithUsage
 
 MEBIBYTE = 1024 * 1024
 
@@ -99,8 +99,8 @@ class ProjectView(_ProjectFields):
             written_data_bytes=entry.usage.written_bytes,
             compute_time_seconds=entry.usage.compute_seconds,
             active_time_seconds=entry.usage.active_seconds,
-            consumption_period_start=month_start(now),
-            consumption_period_end=month_end(now),
+            consumption_period_start=start_of_month(now),
+            consumption_period_end=start_of_next_month(now),
             owner=owner,
         )
 
@@ -138,7 +138,7 @@ def _project_fields(entry: ProjectWithUsage, plan: Plan, hosts: EndpointHosts, l
         "created_at": project.created_at,
         "updated_at": project.updated_at,
         "synthetic_storage_size": entry.storage_bytes,
-        "quota_reset_at": month_end(clock.now()),
+        "quota_reset_at": start_of_next_month(clock.now()),
         "owner_id": project.org_id,
         "compute_last_active_at": entry.last_active,
         "org_id": project.org_id,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import Field, StrictInt
+from pydantic import Field
 
 from bough import clock
 from bough.access import levels, lookup
@@ -20,101 +20,29 @@ from bough.api.dependencies import (
     WritableProject,
 )
 from bough.api.paging import Pagination, decode_cursor, to_pagination
-from bough.api.schemas import Body, ComputeUnits, Flag, IdText, Name, Text, View, to_response
+from bough.api.schemas import IdText, Text, View, to_response
 from bough.api.v2.branch_views import BranchView
 from bough.api.v2.connection_uris import ConnectionDetails
 from bough.api.v2.databases import DatabaseView
 from bough.api.v2.endpoints import EndpointView
 from bough.api.v2.operations import OperationView
-from bough.api.v2.project_settings import DefaultEndpointSettings, ProjectSettings
+from bough.api.v2.project_bodies import ProjectCreate, ProjectUpdate
 from bough.api.v2.project_views import ProjectListItem, ProjectView, to_project_owner, with_empty_usage
 from bough.api.v2.roles import RoleView
 from bough.control.context import Context
 from bough.control.projects import projects as control_projects
-from bough.control.projects.plan import NewProject, ProjectChange
 from bough.control.projects.projects import CreatedProject
 from bough.control.services import Services
 from bough.domain.organization import Organization
-from bough.domain.project import MAX_HISTORY_RETENTION_SECONDS, Project
+from bough.domain.project import Project
 from bough.domain.rights import AccessLevel, OrgRight
 from bough.ids import OrganizationId, ProjectId
 from bough.store.paging import Page
-from bough.store.projects import ProjectWithUsage
+from bough.store.project_pages import ProjectWithUsage
 
 router = APIRouter(tags=["Project"], route_class=IdempotentRoute)
 
 SMALL_PAGE = 100  # up to this size, a query takes less time than passing it to a thread
-
-RetentionSeconds = Annotated[StrictInt, Field(ge=0, le=MAX_HISTORY_RETENTION_SECONDS)]
-
-
-class FirstBranchBody(Body):
-    name: Name | None = None
-    role_name: str | None = None
-    database_name: str | None = None
-    annotations: dict[str, str] = Field(default_factory=dict)
-
-
-class NewProjectBody(Body):
-    settings: ProjectSettings = ProjectSettings()
-    name: Name | None = None
-    branch: FirstBranchBody = FirstBranchBody()
-    autoscaling_limit_min_cu: ComputeUnits | None = None
-    autoscaling_limit_max_cu: ComputeUnits | None = None
-    provisioner: Annotated[str, Field(min_length=1, max_length=60)] | None = None
-    region_id: str | None = None
-    default_endpoint_settings: DefaultEndpointSettings = DefaultEndpointSettings()
-    pg_version: Annotated[StrictInt, Field(ge=14, le=18)] | None = None
-    store_passwords: Flag = True
-    history_retention_seconds: RetentionSeconds | None = None
-    org_id: IdText | None = None
-
-
-class ProjectCreate(Body):
-    project: NewProjectBody
-
-    def to_new_project(self) -> NewProject:
-        body = self.project
-        limits = {"autoscaling_limit_min_cu", "autoscaling_limit_max_cu"}
-        return NewProject(
-            name=body.name,
-            org_id=OrganizationId(body.org_id) if body.org_id else None,
-            region_id=body.region_id,
-            pg_version=body.pg_version,
-            provisioner=body.provisioner,
-            store_passwords=body.store_passwords,
-            history_retention_seconds=body.history_retention_seconds,
-            settings=body.settings.dump_provided(),
-            default_endpoint_settings={
-                **body.model_dump(include=limits, exclude_none=True),
-                **body.default_endpoint_settings.dump_provided(),
-            },
-            branch_name=body.branch.name,
-            role_name=body.branch.role_name,
-            database_name=body.branch.database_name,
-            annotations=body.branch.annotations,
-        )
-
-
-class ChangedProjectBody(Body):
-    settings: ProjectSettings = ProjectSettings()
-    name: Name | None = None
-    default_endpoint_settings: DefaultEndpointSettings | None = None
-    history_retention_seconds: RetentionSeconds | None = None
-
-
-class ProjectUpdate(Body):
-    project: ChangedProjectBody
-
-    def to_project_change(self) -> ProjectChange:
-        body = self.project
-        endpoints = body.default_endpoint_settings
-        return ProjectChange(
-            name=body.name,
-            settings=body.settings.dump_provided(),
-            default_endpoint_settings=endpoints.dump_provided() if endpoints else None,
-            history_retention_seconds=body.history_retention_seconds,
-        )
 
 
 class SharedProjectsResponse(View):
@@ -201,7 +129,7 @@ async def list_projects(
         scope = await levels.find_reachable_projects(
             rows, caller, memberships, AccessLevel.ADMIN if recoverable else AccessLevel.VIEWER
         )
-        page = await rows.projects.page(scope, search=search, limit=limit, after=after, recoverable_at=now)
+        page = await rows.project_pages.page(scope, search=search, limit=limit, after=after, recoverable_at=now)
         access_levels = await levels.load_levels(rows, caller, (entry.project for entry in page.rows))
     owners = {known: each.organization for known, each in caller.memberships.items()}
     views = _to_list_items(services, page, owners, access_levels)
@@ -221,7 +149,7 @@ async def list_shared_projects(
     after = decode_cursor(cursor)
     async with services.store.read(slow=bool(search) or limit > SMALL_PAGE) as rows:
         scope = await levels.find_shared_projects(rows, caller)
-        page = await rows.projects.page(scope, search=search, limit=limit, after=after)
+        page = await rows.project_pages.page(scope, search=search, limit=limit, after=after)
         access_levels = await levels.load_levels(rows, caller, (entry.project for entry in page.rows))
         owners = await rows.organizations.get_many(scope.keys())
     views = _to_list_items(services, page, owners, access_levels)
@@ -231,7 +159,7 @@ async def list_shared_projects(
 @router.post("/projects", response_model=ProjectCreated, status_code=201)
 async def create_project(body: ProjectCreate, context: ContextDep) -> Response:
     """Create a project with one branch, a role, a database and an endpoint, which starts immediately."""
-    created = await control_projects.create_project(context, body.to_new_project())
+    created = await control_projects.create_project(context, body.to_requested_project())
     return to_response(ProjectCreated.of(created, await _load_view(context, created.project), context), 201)
 
 
@@ -281,7 +209,7 @@ def _to_list_items(
 
 async def _load_view(context: Context, project: Project) -> ProjectView:
     async with context.services.store.read() as rows:
-        entry = await rows.projects.get_with_usage(project.id)
+        entry = await rows.project_pages.get(project.id)
         user = await rows.users.get(project.created_by)
         organization = await lookup.organization_of(rows, context.principal, project)
         level = await levels.load_level(rows, context.principal, project)

@@ -31,7 +31,7 @@ ITEM_PATH = f"{COLLECTION_PATH}/{rest_of_path('role_name')}"
 
 
 def _check_no_action(name: str) -> str:
-    """Rejects a path that ends with an action for another method."""
+    """Reject a path that ends with an action for another method."""
     if name.endswith(("/reveal_password", "/reset_password")):
         raise HTTPException(405)
     return name

@@ -13,10 +13,10 @@ from bough.api.v2.branch_views import BranchView
 from bough.api.v2.endpoints import EndpointView
 from bough.api.v2.operations import OperationsResponse, OperationView
 from bough.control.branches import points
-from bough.control.restores import finalize, snapshot_restores
+from bough.control.restores import finalization, snapshot_restores
 from bough.control.restores import snapshots as control_snapshots
 from bough.control.restores.snapshot_restores import RequestedSnapshotRestore
-from bough.control.restores.snapshots import NewSnapshot, SnapshotChange
+from bough.control.restores.snapshots import RequestedSnapshot, SnapshotChange
 from bough.domain.operation import Operation
 from bough.domain.snapshot import Snapshot
 from bough.ids import BranchId, SnapshotId
@@ -113,7 +113,7 @@ async def create_snapshot(
 ) -> Response:
     """Create a snapshot of a root branch, of its current data or of a point in its history."""
     point = points.parse_point(lsn, timestamp, lsn_name="lsn", at_name="timestamp")
-    request = NewSnapshot(point=point, name=name, expires_at=expires_at)
+    request = RequestedSnapshot(point=point, name=name, expires_at=expires_at)
     created, operations = await control_snapshots.create_snapshot(context, project, BranchId(branch_id), request)
     return to_response(SnapshotCreated(snapshot=SnapshotView.of(created), operations=_to_views(operations)))
 
@@ -179,7 +179,7 @@ async def finalize_restore_branch(
     it replaces. The replaced branch is renamed to `name`, by default `… (old)`.
     """
     requested = body or FinalizeRestoreBody()
-    operations = await finalize.finalize_restore(context, project, BranchId(branch_id), requested.name)
+    operations = await finalization.finalize_restore(context, project, BranchId(branch_id), requested.name)
     return to_response(OperationsResponse(operations=_to_views(operations)))
 
 

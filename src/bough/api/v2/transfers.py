@@ -11,7 +11,7 @@ from bough.api.dependencies import ContextDep, IdempotentRoute, PrincipalDep, Tr
 from bough.api.errors import GeneralError
 from bough.api.schemas import Body, Count, IdText, View, to_response
 from bough.control.projects.transfers import (
-    NewTransferRequest,
+    CreatedTransferRequest,
     accept_transfer_request,
     create_transfer_request,
     transfer_projects,
@@ -64,7 +64,7 @@ class TransferRequestView(View):
     expires_at: datetime
 
     @classmethod
-    def of(cls, created: NewTransferRequest) -> "TransferRequestView":
+    def of(cls, created: CreatedTransferRequest) -> "TransferRequestView":
         request = created.request
         return cls(
             id=created.id, project_id=request.project_id, created_at=request.created_at, expires_at=request.expires_at

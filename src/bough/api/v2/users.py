@@ -6,11 +6,11 @@ from typing import Literal
 from fastapi import APIRouter, Response
 
 from bough import clock
-from bough.api.consumption_period import month_start
 from bough.api.dependencies import PrincipalDep, ServicesDep
 from bough.api.schemas import View, to_response
 from bough.api.v2.organizations import OrganizationView
 from bough.config import Plan
+from bough.domain.calendar_month import start_of_month
 from bough.domain.user import User
 from bough.errors import NotFound
 
@@ -99,7 +99,7 @@ class OrganizationsResponse(View):
 
 
 def subscription_type(plan: str) -> Literal["UNKNOWN", "free_v2"]:
-    """Returns only values that older clients know, because they fail on others."""
+    """Return only values that older clients know, because they fail on others."""
     return "free_v2" if plan == "free" else "UNKNOWN"
 
 
@@ -122,7 +122,7 @@ async def get_current_user_info(caller: PrincipalDep, services: ServicesDep) -> 
         user = await rows.users.get(caller.user_id)
     if user is None:
         raise NotFound.resource("user")
-    return to_response(CurrentUser.of(user, services.settings.plan(user.plan), month_start(clock.now())))
+    return to_response(CurrentUser.of(user, services.settings.plan(user.plan), start_of_month(clock.now())))
 
 
 @router.get("/users/me/organizations", response_model=OrganizationsResponse, tags=["Organizations"])

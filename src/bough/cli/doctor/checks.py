@@ -34,7 +34,7 @@ CHECKS: tuple[Callable[[Settings], Finding], ...] = (
 
 
 def require_passing(settings: Settings) -> None:
-    """Raises the message of the first failed check; prints the warnings if none fails."""
+    """Raise the message of the first failed check; print the warnings if none fails."""
     warnings = []
     for check in CHECKS:
         finding = check(settings)

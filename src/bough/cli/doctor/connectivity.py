@@ -54,7 +54,7 @@ def _check_own_certificate(settings: Settings, certificate: Path, key: Path) -> 
 def check_hostnames(settings: Settings) -> Finding:
     """Whether programs on this machine can resolve the endpoints' host names."""
     region = settings.regions[0]
-    wildcard = f"*.{region.place}.{region.cloud}.{settings.domain}"
+    wildcard = f"*.{region.location}.{region.cloud}.{settings.domain}"
     if not hosts.is_local(settings.domain):
         return ok("names", f"your DNS must resolve {wildcard} to this machine")
     if hosts.resolve_without_file(settings):

@@ -59,13 +59,13 @@ def check_permissions(settings: Settings) -> Finding:
 
 
 def _find_closed_parent(folder: Path) -> Path | None:
-    """The topmost parent that other users cannot enter. The folder itself is ours, and we set its mode."""
+    """Return the topmost parent that other users cannot enter. The folder itself is ours, and we set its mode."""
     parents = reversed(folder.resolve().parents)
     return next((parent for parent in parents if parent.is_dir() and not parent.stat().st_mode & 0o001), None)
 
 
 def check_storage(settings: Settings) -> Finding:
-    """Where volumes are stored and how they are cloned."""
+    """Report where volumes are stored and how they are cloned."""
     try:
         image, draft = Image.load(settings.home), Image.load_draft(settings.home)
     except EngineError as error:
@@ -116,14 +116,14 @@ def check_space(settings: Settings) -> Finding:
             return failed("space", message, "export BOUGH_CACHE=/on/a/larger/disk")
     if shortage := free_space.explain_shortage(Folders(settings), floor):
         return warning("space", shortage)
-    return ok("space", f"{byte_sizes.format_bytes(free)} free")
+    return ok("space", f"{byte_sizes.format_mb_or_gb(free)} free")
 
 
 def _describe_full(folder: Path, free: int, needed: int) -> str:
-    free_text, needed_text = byte_sizes.format_bytes(free), byte_sizes.format_bytes(needed)
+    free_text, needed_text = byte_sizes.format_mb_or_gb(free), byte_sizes.format_mb_or_gb(needed)
     return f"The disk is full: {folder} needs {needed_text} of free space and has {free_text}."
 
 
 def nearest_existing(folder: Path) -> Path:
-    """The folder, or its nearest parent that exists."""
+    """Return the folder, or its nearest parent that exists."""
     return next(part for part in (folder, *folder.parents) if os.path.lexists(part))

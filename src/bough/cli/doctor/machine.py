@@ -35,7 +35,7 @@ def check_isolation(settings: Settings) -> Finding:
     """As root each project gets its own user id, if this machine or container provides the range."""
     if not is_root():
         message = "Bough does not run as root: all computes run as your user, so projects are not isolated."
-        return warning("isolation", message, f"sudo {output.program_name()} up")
+        return warning("isolation", message, f"sudo {output.format_command('up', settings.home, as_root=True)}")
     first, last = settings.project_uids
     if not _has_user_ids(first, last):
         message = f"The user ids {first} to {last} (setting 'project_uids') do not exist in this container."
@@ -65,7 +65,7 @@ def check_limits(settings: Settings) -> Finding:
 
 
 def check_confinement(settings: Settings) -> Finding:
-    """What a tenant's code could do inside its compute."""
+    """Report what a tenant's code could do inside its compute."""
     unavailable = launcher.probe_unavailable(MountNamespace.from_settings(settings))
     filter_problem = unavailable.get(launcher.SYSCALL_FILTER)
     mount_problem = unavailable.get(launcher.MOUNT_NAMESPACE)

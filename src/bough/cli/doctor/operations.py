@@ -20,7 +20,7 @@ def check_operations(settings: Settings) -> Finding:
     logs, restart = output.format_command("logs", settings.home), output.format_command("restart", settings.home)
     return warning(
         NAME,
-        f"{subject} set aside: a step ended the control process several times.",
+        f"{subject} set aside: a step ended the control process several times, or this version cannot read it.",
         f"`{logs}` shows operation_set_aside with the step; after you remove the cause, retry with `{restart}` "
         "(docs/runbooks/operation-is-set-aside.md)",
     )

@@ -11,7 +11,7 @@ from bough.config import Settings
 from bough.control.platform import history_problems
 from bough.engine.local.computes.runs import ComputeRuns
 from bough.engine.local.folders import Folders
-from bough.engine.local.history.wal_archives import measure_unarchived
+from bough.engine.local.history.volume_history import measure_unarchived_wal
 from bough.engine.port import EngineError
 from bough.ids import VolumeId
 from bough.store.volume_uses import VolumeUse
@@ -28,7 +28,7 @@ class _Backlog:
 
 
 def check_archiving(settings: Settings) -> Finding:
-    """Uses the problems that the platform recorded, and the files on disk in case it is not running."""
+    """Use the problems that the platform recorded, and the files on disk in case it is not running."""
     try:
         folders = Folders(settings)
         backlogs = _find_backlogs(settings, folders)
@@ -48,7 +48,7 @@ def _find_backlogs(settings: Settings, folders: Folders) -> Mapping[VolumeId, _B
     recorded = {VolumeId(problem.volume_id): problem for problem in history_problems.read(settings)}
     on_disk = {
         volume: _Backlog(size, None, None, "It waits for a compute that archives it.")
-        for volume, size in measure_unarchived(folders).items()
+        for volume, size in measure_unarchived_wal(folders).items()
         if size >= settings.history_alarm_bytes
     }
     return on_disk | {
@@ -62,7 +62,7 @@ def _describe(backlog: _Backlog, use: VolumeUse | None) -> str:
         branch = f"branch {use.branch_name} ({use.branch_id}) of project {use.project_name} ({use.project_id})"
     else:
         branch = f"branch {backlog.branch_id or '?'} of project {backlog.project_id or '?'}"
-    amount = f"{byte_sizes.format_bytes(backlog.waiting_bytes)} " if backlog.waiting_bytes else ""
+    amount = f"{byte_sizes.format_mb_or_gb(backlog.waiting_bytes)} " if backlog.waiting_bytes else ""
     return f"WAL archiving of {branch} is {amount}behind: {backlog.reason}"
 
 

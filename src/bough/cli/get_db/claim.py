@@ -21,7 +21,7 @@ def claim(env: str, prefix: str | None, *, json: bool) -> None:
 
 
 def _find_url(env: str, prefix: str | None) -> str:
-    """Reads the variable with this prefix. Without a prefix, uses the default variable or else the only one."""
+    """Read the variable with this prefix. Without a prefix, use the default variable or else the only one."""
     variables = parse_variables(EnvFile.read(env).content)
     urls = {name: url for name, url in variables.items() if name.endswith(CLAIM_URL_SUFFIX)}
     name = (DEFAULT_PREFIX if prefix is None else prefix) + CLAIM_URL_SUFFIX

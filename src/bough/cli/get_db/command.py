@@ -68,8 +68,8 @@ def get_db(
     """Get a Postgres database in one call, without an account.
 
     Adds the pooled and the direct connection string and the claim URL to the environment file, and
-    leaves the rest of the file unchanged. An unclaimed database is deleted after 72 hours. `claim`
-    accepts only --env, --prefix and --json.
+    leaves the rest of the file unchanged. An unclaimed database is deleted when it expires, by default
+    after 72 hours. `claim` accepts only --env, --prefix and --json.
     """
     options = GetDbOptions(env, key, prefix, seed, logical_replication, ref, host)
     if word == "claim":
@@ -88,7 +88,7 @@ def get_db(
 
 
 def _check_env_file(request: GetDbRequest, *, is_interactive: bool) -> EnvFile:
-    """Returns the file after checking that it is writable and that our variables may be set in it."""
+    """Return the file after checking that it is writable and that our variables may be set in it."""
     file = EnvFile.read(request.env)
     existing = _existing_names(request, file)
     if existing and not (is_interactive and prompts.confirm_replace(existing, request.env)):
@@ -127,7 +127,7 @@ def _end_sentence(text: str) -> str:
 
 
 def _write_env_file(request: GetDbRequest, checked: EnvFile, database: InstantDatabaseResponse) -> None:
-    """Reads the file again, because it may have changed while the database was created."""
+    """Read the file again, because it may have changed while the database was created."""
     pooled, direct = database.connection_strings()
     urls = {"pooled": pooled, "direct": direct, "claim_url": database.claim_url}
     block = dotenv.make_block(request.names, **urls, expires_at=database.expires_at)

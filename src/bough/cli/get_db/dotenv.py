@@ -56,7 +56,7 @@ class EnvBlock:
     variables: Mapping[str, str]
 
     def lines(self, exported: Collection[str] = ()) -> list[str]:
-        """Quotes exported variables, because a shell reads them and interprets the `&` of a URL."""
+        """Quote exported variables, because a shell reads them and interprets the `&` of a URL."""
         assignments = (
             f"export {name}='{value}'" if name in exported else f"{name}={value}"
             for name, value in self.variables.items()
@@ -75,7 +75,7 @@ class _Piece:
 
 
 def parse_variables(content: bytes) -> dict[str, str]:
-    """Variable → value; the last assignment wins, as it does for other readers of the file."""
+    """Return variable → value; the last assignment wins, as it does for other readers of the file."""
     return {piece.name: piece.value for piece in _split(content) if piece.name}
 
 
@@ -89,7 +89,7 @@ def format_http_date(timestamp: datetime) -> str:
 
 
 def insert_block(content: bytes, block: EnvBlock) -> bytes:
-    """Inserts the block in place of the first of its variables or at the end; removes an older block of ours."""
+    """Insert the block in place of the first of its variables or at the end; remove an older block of ours."""
     pieces = list(_split(content))
     old = [number for number, piece in enumerate(pieces) if piece.name in block.variables]
     newline = _find_newline(content)
@@ -128,7 +128,7 @@ def _parse_value(match: re.Match[bytes]) -> str:
 
 
 def _our_comments(pieces: Sequence[_Piece], number: int) -> Iterator[int]:
-    """The positions of our comment lines directly above this piece."""
+    """Return the positions of our comment lines directly above this piece."""
     for start in (_CLAIM_IT, _EXPIRES):
         if number and pieces[number - 1].text.startswith(start.encode()):
             number -= 1

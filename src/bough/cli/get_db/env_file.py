@@ -61,7 +61,7 @@ class EnvFile:
         return self.owner is not None
 
     def check_writable(self) -> None:
-        """Does everything that `replace` does except the last step."""
+        """Do everything that `replace` does except the last step."""
         if Path(self.display_name).is_symlink():
             raise EnvFileError(
                 f"{self.display_name} is a symbolic link, and no password is written through one; "
@@ -86,7 +86,7 @@ class EnvFile:
 
     @contextmanager
     def _temporary_file(self, content: bytes) -> Iterator[Path]:
-        """Writes the content to a file in the same folder, which is removed unless it replaces the target."""
+        """Write the content to a file in the same folder, which is removed unless it replaces the target."""
         descriptor, path = tempfile.mkstemp(prefix=f".{self.target.name}.", dir=self.target.parent)
         temporary = Path(path)
         try:

@@ -37,7 +37,7 @@ class GetDbRequest:
 
 
 def resolve_options(options: GetDbOptions, *, is_interactive: bool) -> GetDbRequest:
-    """Checks what the user typed before it prompts for the rest."""
+    """Check what the user typed before it prompts for the rest."""
     for name in ("env", "key", "seed", "ref"):
         if getattr(options, name) == "":
             raise typer.BadParameter("The value must not be empty.", param_hint=f"'--{name}'")
@@ -61,7 +61,7 @@ def resolve_options(options: GetDbOptions, *, is_interactive: bool) -> GetDbRequ
 
 
 def check_claim_options(options: GetDbOptions) -> None:
-    """Rejects options that would have no effect."""
+    """Reject options that would have no effect."""
     for name in ("key", "seed", "logical_replication", "ref"):
         if getattr(options, name):
             raise typer.BadParameter("`claim` does not accept this option.", param_hint=f"'--{name.replace('_', '-')}'")

@@ -13,7 +13,7 @@ def is_interactive() -> bool:
 
 
 def ask(text: str, default: str, parse: Callable[[str], str] = str) -> str:
-    """Asks again when `parse` rejects the answer."""
+    """Ask again when `parse` rejects the answer."""
 
     def check(answer: str) -> str:
         try:

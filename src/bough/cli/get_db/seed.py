@@ -97,7 +97,7 @@ class Seed:
     async def _locate_error(
         self, connection: asyncpg.Connection, error: asyncpg.PostgresError
     ) -> sql_script.ScriptLine | None:
-        """Finds the statement of an error without a position: runs the statements one by one and rolls back."""
+        """Find the statement of an error without a position: run the statements one by one and roll back."""
         try:
             await connection.execute("begin")
             for position, statement in sql_script.split_statements(self.text):
@@ -111,7 +111,7 @@ class Seed:
 
 
 async def _connect(connection_string: str) -> asyncpg.Connection:
-    """Connects with TLS and, like `sslmode=require`, does not verify the certificate."""
+    """Connect with TLS and, like `sslmode=require`, do not verify the certificate."""
     parts = urlsplit(connection_string)
     host = parts.hostname or ""
     context = ssl.create_default_context()

@@ -30,14 +30,14 @@ class ScriptLine:
 
 
 def locate(script: str, position: int) -> ScriptLine:
-    """The line that contains a position; Postgres counts positions in characters from 1."""
+    """Return the line that contains a position; Postgres counts positions in characters from 1."""
     line = script.count("\n", 0, position - 1)
     text = script.split("\n")[line].strip()
     return ScriptLine(line + 1, text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}…")
 
 
 def split_statements(script: str) -> Iterator[tuple[int, str]]:
-    """Yields each statement with the position of its first character, split as psql does."""
+    """Yield each statement with the position of its first character, split as psql does."""
     start, nesting, position = None, _Nesting(), 0
     while (match := _TOKEN.search(script, position)) is not None:
         position = match.end()
@@ -81,7 +81,7 @@ def has_transaction_end(script: str) -> bool:
 
 
 def find_copy_from_stdin(script: str) -> int | None:
-    """The first line that only psql can execute, because psql sends the following lines as data."""
+    """Return the first line that only psql can execute, because psql sends the following lines as data."""
     positions = (position for position, statement in split_statements(script) if _COPY_FROM_STDIN.match(statement))
     return next((locate(script, position).line for position in positions), None)
 

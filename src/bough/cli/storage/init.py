@@ -1,5 +1,6 @@
 """`bough storage init`."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -37,7 +38,7 @@ def init(
     fails before the end, the home stays as it was.
     """
     settings = config.load_settings({"home": home})
-    preconditions.require_root(settings, size)
+    preconditions.require_root(settings, _format_arguments(size, fs, thin, image))
     size_bytes = preconditions.parse_size(size)
     lock_fd = home_lock.acquire(settings)
     try:
@@ -52,13 +53,21 @@ def init(
     _show(planned, moved_bytes, json)
 
 
+def _format_arguments(size: str, fs: str, thin: bool, image: Path | None) -> str:
+    arguments = ["--size", size]
+    arguments += [] if fs == DEFAULT_FILE_SYSTEM else ["--fs", fs]
+    arguments += ["--thin"] if thin else []
+    arguments += [] if image is None else ["--image", str(image.expanduser().absolute())]
+    return shlex.join(arguments)
+
+
 def _show(image: Image, moved_bytes: int, json: bool) -> None:
     if json:
         fields = {"image": str(image.file), "fs": image.fs, "thin": image.thin, "size": image.size}
         output.print_json({**fields, "mounted_at": str(image.mount_point), "moved_bytes": moved_bytes})
         return
-    size = byte_sizes.format_bytes(image.size)
+    size = byte_sizes.format_mb_or_gb(image.size)
     output.print_text(f"The storage image {image.file} ({image.fs}, {size}) is mounted at {image.mount_point}.")
     if moved_bytes:
-        output.print_text(f"Moved all volumes and templates into it ({byte_sizes.format_bytes(moved_bytes)}).")
+        output.print_text(f"Moved all volumes and templates into it ({byte_sizes.format_mb_or_gb(moved_bytes)}).")
     output.print_text(f"Start the platform with `{output.format_command('up', image.home)}`.")

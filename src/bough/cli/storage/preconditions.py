@@ -15,23 +15,23 @@ from bough.errors import Conflict, NotFound, PreconditionFailed
 MIN_SIZE = 1024**3
 
 
-def require_root(settings: Settings, size: str) -> None:
+def require_root(settings: Settings, arguments: str) -> None:
     if not is_root():
-        command = output.format_command(f"storage init --size {size}", settings.home)
+        command = output.format_command(f"storage init {arguments}", settings.home, as_root=True)
         raise PreconditionFailed(f"Only root can create and mount an image: run `sudo {command}`.")
 
 
 def parse_size(text: str) -> int:
     size = byte_sizes.parse_bytes(text)
     if size is None:
-        raise typer.BadParameter(f"{text!r} is not a size; write it like 50G, 500M or 1T.", param_hint="'--size'")
+        raise typer.BadParameter(f"{text!r} is not a size; write it like 50G, 500G or 1T.", param_hint="'--size'")
     if size < MIN_SIZE:
         raise typer.BadParameter(f"{text} is too small; the minimum is 1G.", param_hint="'--size'")
     return size // 4096 * 4096
 
 
 def check_home(planned: Image, settings: Settings) -> None:
-    """Checks a home whose lock we hold. Removes what an interrupted attempt left, because it takes disk space."""
+    """Check a home whose lock we hold. Remove what an interrupted attempt left, because it takes disk space."""
     existing = Image.load(settings.home)
     if existing is not None:
         command = output.format_command("storage status", settings.home)
@@ -48,7 +48,7 @@ def check_home(planned: Image, settings: Settings) -> None:
 
 
 def _check_folders(settings: Settings) -> None:
-    """Rejects symbolic links: the operator chose their targets, and we do not remove those."""
+    """Reject symbolic links: the operator chose their targets, and we do not remove those."""
     for folder in (settings.home / name for name in IMAGE_FOLDERS):
         if folder.is_symlink():
             raise PreconditionFailed(
@@ -78,8 +78,8 @@ def _check_free_space(planned: Image, floor: int) -> None:
     free = shutil.disk_usage(planned.file.parent).free
     if free - planned.size < floor:
         raise PreconditionFailed(
-            f"The disk of {planned.file.parent} has {byte_sizes.format_bytes(free)} free: an image of "
-            f"{byte_sizes.format_bytes(planned.size)} would leave less than {byte_sizes.format_bytes(floor)} "
+            f"The disk of {planned.file.parent} has {byte_sizes.format_mb_or_gb(free)} free: an image of "
+            f"{byte_sizes.format_mb_or_gb(planned.size)} would leave less than {byte_sizes.format_mb_or_gb(floor)} "
             "(setting 'free_space_floor'). "
             "Choose a smaller --size, or --thin, which allocates disk space only as it is needed."
         )

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from bough import config
-from bough.byte_sizes import format_bytes
+from bough.byte_sizes import format_mb_or_gb
 from bough.cli import options, output, progress
 from bough.cli.doctor.folders import nearest_existing
 from bough.cli.storage import usage
@@ -93,13 +93,16 @@ def _show(facts: dict[str, Any], volumes: list[VolumeUsage]) -> None:
     rows = [("volumes", facts["folder"])]
     if image:
         thin = "thin, " if image["thin"] else ""
-        allocated = format_bytes(image["allocated"])
-        rows.append(("image", f"{image['file']} ({thin}{format_bytes(image['size'])}, {allocated} allocated)"))
+        allocated = format_mb_or_gb(image["allocated"])
+        rows.append(("image", f"{image['file']} ({thin}{format_mb_or_gb(image['size'])}, {allocated} allocated)"))
     if facts["driver"]:
         rows += [("driver", facts["driver"]), ("file system", facts["file_system"])]
-        rows.append(("free", f"{format_bytes(facts['free'])} of {format_bytes(facts['size'])}"))
-    rows.append(("archived WAL", format_bytes(facts["archived"])))
-    rows += [("free space floor", format_bytes(facts["floor"])), ("new projects", facts["refuses_new"] or "accepted")]
+        rows.append(("free", f"{format_mb_or_gb(facts['free'])} of {format_mb_or_gb(facts['size'])}"))
+    rows.append(("archived WAL", format_mb_or_gb(facts["archived"])))
+    rows += [
+        ("free space floor", format_mb_or_gb(facts["floor"])),
+        ("new projects", facts["refuses_new"] or "accepted"),
+    ]
     output.print_table(rows)
     if volumes:
         output.print_text()
@@ -134,4 +137,4 @@ def _format_branch(volume: VolumeUsage) -> str:
 
 
 def _format_sizes(own: int, shared: int) -> tuple[str, ...]:
-    return tuple(f"{format_bytes(size):>{SIZE_WIDTH}}" for size in (own, shared, own + shared))
+    return tuple(f"{format_mb_or_gb(size):>{SIZE_WIDTH}}" for size in (own, shared, own + shared))

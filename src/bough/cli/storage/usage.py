@@ -61,7 +61,7 @@ def measure_volumes(settings: Settings, folders: Folders, report: Callable[[str,
 
 
 def measure_archive(folders: Folders) -> int:
-    """The size of the archived WAL of all volumes, in bytes."""
+    """Return the size of the archived WAL of all volumes, in bytes."""
     return measure_disk_usage(folders.wal_archives, _NO_LIMIT).own if folders.wal_archives.is_dir() else 0
 
 
@@ -86,7 +86,7 @@ def _make_usage(
 
 
 def _measure(path: Path, folders: Folders) -> DiskUsage | None:
-    """Includes the WAL, which may be in another folder; None when the volume has disappeared."""
+    """Include the WAL, which may be in another folder; None when the volume has disappeared."""
     try:
         data = measure_disk_usage(path, _NO_LIMIT)
         wal_path = folders.pg_wal / path.name if folders.pg_wal else None

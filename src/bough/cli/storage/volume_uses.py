@@ -12,7 +12,7 @@ from bough.store.volume_uses import VolumeUse
 
 
 def read_volume_uses(settings: Settings) -> dict[VolumeId, VolumeUse]:
-    """Returns nothing when the store cannot be read: sizes are useful without names."""
+    """Return nothing when the store cannot be read: sizes are useful without names."""
     if not settings.store_url and not settings.store_file.exists():
         return {}
     try:
@@ -26,7 +26,7 @@ def _make_store(settings: Settings) -> Store:
 
 
 async def _read(store: Store) -> dict[VolumeId, VolumeUse]:
-    """Does not call `open`, which would migrate the schema."""
+    """Do not call `open`, which would migrate the schema."""
     try:
         async with store.read() as rows:
             return {use.volume_id: use for use in await rows.volume_uses.list_all()}

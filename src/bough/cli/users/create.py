@@ -33,6 +33,6 @@ def create(
 
 def print_link(link: str) -> None:
     output.print_text(
-        "Give this link to the person to set a password. "
+        "Send this link to the owner of the account, who sets a password with it. "
         f"It works once and expires in {OPERATOR_LINK_LIFETIME.days} days:\n\n  {link}\n"
     )

@@ -10,10 +10,10 @@ from bough.control.branches import deletion, new_rows, points
 from bough.control.branches.inheritance import InheritedContents, inherit
 from bough.control.branches.plan import (
     BranchChange,
-    NewBranch,
+    RequestedBranch,
     check_branch_quota,
     check_name_is_free,
-    check_new_branch,
+    check_requested_branch,
     find_creating_operation,
     name_conflict,
 )
@@ -44,20 +44,20 @@ class CreatedBranch:
     endpoints: list[Endpoint]
     inherited: InheritedContents
     operations: list[Operation]
-    creator_name: str | None  # the name of the user who created it
+    creator_name: str | None
 
 
-async def create_branch(context: Context, project: Project, requested: NewBranch) -> CreatedBranch:
+async def create_branch(context: Context, project: Project, requested: RequestedBranch) -> CreatedBranch:
     """Add the branch, the roles and databases of its parent, its endpoints, and the operations in one transaction."""
     context.check_can_create()
-    check_new_branch(requested)
-    parent_id = requested.parent_id or await _default_id(context, project)
+    check_requested_branch(requested)
+    parent_id = requested.parent_id or await _find_default_branch_id(context, project)
     wal_end = await points.read_wal_end(context, project, parent_id, requested.point)
     lock = LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=BranchId.new(), source_id=parent_id)
     async with context.locked_transaction(lock) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         parent = await lookup.branch(rows, project, parent_id)
-        plan = await context.project_plan(rows, project)
+        plan = await context.load_project_plan(rows, project)
         await _check_quota(rows, project, plan, len(requested.endpoints))
         params = CreateBranchParams(
             source_id=parent.id,
@@ -65,7 +65,7 @@ async def create_branch(context: Context, project: Project, requested: NewBranch
             target=await _resolve_point(context, rows, project, parent, requested.point, wal_end=wal_end),
         )
         branch = await _add_branch(context, rows, project, parent, requested)
-        context.audit.add_details(thing=branch.id, name=branch.name)
+        context.audit.add_details(resource=branch.id, name=branch.name)
         # A microsecond apart, so that lists show them in the requested order.
         new_endpoints = [
             plan_endpoint(
@@ -170,7 +170,7 @@ async def delete_branch(
     return removal.branch, operations
 
 
-async def _default_id(context: Context, project: Project) -> BranchId:
+async def _find_default_branch_id(context: Context, project: Project) -> BranchId:
     async with context.services.store.read() as rows:
         default = await rows.branches.get_default(project.id)
     if default is None:
@@ -193,7 +193,9 @@ async def _resolve_point(
     return await points.resolve_point(context, rows, project, parent, point, name=name, wal_end=wal_end)
 
 
-async def _add_branch(context: Context, rows: Rows, project: Project, parent: Branch, requested: NewBranch) -> Branch:
+async def _add_branch(
+    context: Context, rows: Rows, project: Project, parent: Branch, requested: RequestedBranch
+) -> Branch:
     branches.check_can_have_children(parent)
     now = clock.now()
     branch = new_rows.new_branch(

@@ -1,6 +1,6 @@
 """Enqueues a change to a branch's roles or databases: rows first, then Postgres, in one operation.
 
-If the branch's compute runs, the change is made there. If it is suspended or the branch has no endpoint, a private
+If the branch's compute runs, the change is made there. If it is suspended or the branch has no endpoint, a temporary
 compute makes the change, without waking the endpoint for clients. An archived branch is unarchived first.
 """
 
@@ -31,7 +31,7 @@ async def locked_branch(context: Context, project: Project, branch_id: BranchId)
     ) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         branch = await lookup.branch(rows, project, branch_id)
-        check_writable(branch, await context.project_plan(rows, project))
+        check_writable(branch, await context.load_project_plan(rows, project))
         yield rows, branch
 
 

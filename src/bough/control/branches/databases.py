@@ -21,12 +21,12 @@ async def create_database(
     context: Context, project: Project, branch_id: BranchId, name: str, owner: str
 ) -> tuple[Database, list[Operation]]:
     databases.check_name(name)
-    context.audit.add_details(thing=f"{branch_id}/{name}")
+    context.audit.add_details(resource=f"{branch_id}/{name}")
     async with locked_branch(context, project, branch_id) as (rows, branch):
         known = await rows.databases.list_in_branch(branch.id)
         _check_free(name, known)
         await _check_owner(rows, branch.id, owner)
-        limit = min((await context.project_plan(rows, project)).databases, MAX_LISTED)
+        limit = min((await context.load_project_plan(rows, project)).databases, MAX_LISTED)
         if len(known) >= limit:
             raise RuleViolation(
                 f"The branch has {limit} databases, the limit of its plan. Delete one, or change the plan.",

@@ -45,4 +45,4 @@ def plan_data_deletion(branch: Branch, *, with_project: bool = False) -> NewOper
 def _plan_suspends(endpoints: list[Endpoint]) -> list[NewOperation]:
     """Suspend read replicas before the primary that they follow."""
     in_order = sorted(endpoints, key=lambda endpoint: endpoint.type is EndpointType.READ_WRITE)
-    return [NewOperation(SuspendCompute, each.project_id, each.branch_id, each.id) for each in in_order]
+    return [NewOperation.for_endpoint(SuspendCompute, each) for each in in_order]

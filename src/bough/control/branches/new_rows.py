@@ -56,7 +56,7 @@ async def add_branch_rows(rows: Rows, branch: Branch) -> None:
     await rows.lineages.add_volume(Volume(id=branch.volume_id, project_id=branch.project_id, created_at=now))
     await rows.branches.add(branch)
     lineage = await add_lineage(rows, branch.project_id, branch.volume_id, now)
-    await rows.lineages.add_stretch(BranchLineage(branch_id=branch.id, position=0, lineage_id=lineage.id))
+    await rows.lineages.add_branch_lineage(BranchLineage(branch_id=branch.id, position=0, lineage_id=lineage.id))
 
 
 async def add_lineage(rows: Rows, project_id: ProjectId, volume_id: VolumeId, now: datetime) -> Lineage:

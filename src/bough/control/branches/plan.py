@@ -18,7 +18,7 @@ from bough.store.store import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewBranch:
+class RequestedBranch:
     """A request for a new branch. None means that the caller omitted the value."""
 
     parent_id: BranchId | None = None
@@ -49,7 +49,7 @@ async def check_branch_quota(rows: Rows, project_id: ProjectId, plan: Plan) -> N
         )
 
 
-def check_new_branch(requested: NewBranch) -> None:
+def check_requested_branch(requested: RequestedBranch) -> None:
     known = (branches.PARENT_DATA, branches.SCHEMA_ONLY)
     if requested.init_source is not None and requested.init_source not in known:
         raise Invalid(f"init_source is {requested.init_source!r}: use {' or '.join(map(repr, known))}.")

@@ -38,12 +38,12 @@ async def recover_branch(context: Context, project: Project, branch_id: BranchId
         now = clock.now()
         _check_recoverable(branch, now)
         assert branch is not None
-        context.audit.add_details(thing=branch.id, name=branch.name)
+        context.audit.add_details(resource=branch.id, name=branch.name)
         await _check_name_and_parent(rows, branch)
         deleted_endpoints = [
             each for each in await rows.endpoints.list_with_deleted(branch.id) if each.deleted_at == branch.deleted_at
         ]
-        plan = await context.project_plan(rows, project)
+        plan = await context.load_project_plan(rows, project)
         await check_branch_quota(rows, project.id, plan)
         await endpoints.check_endpoint_quota(rows, project.id, plan, more=len(deleted_endpoints))
         recovered = _undelete_branch(branch, now)

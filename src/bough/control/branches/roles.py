@@ -22,13 +22,13 @@ async def create_role(
 ) -> tuple[Role, str | None, list[Operation]]:
     """Create a role; return it with its password, which is None if it may not log in."""
     roles.check_name(name)
-    context.audit.add_details(thing=f"{branch_id}/{name}")
+    context.audit.add_details(resource=f"{branch_id}/{name}")
     credentials = await new_rows.generate_credentials() if can_login else None
     async with locked_branch(context, project, branch_id) as (rows, branch):
         known = await rows.roles.list_in_branch(branch.id)
         if name in {role.name for role in known}:
             raise Conflict(f"The branch already has a role {name!r}. Choose another name, or reset its password.")
-        limit = min((await context.project_plan(rows, project)).roles, MAX_LISTED)
+        limit = min((await context.load_project_plan(rows, project)).roles, MAX_LISTED)
         if len(known) >= limit:
             raise RuleViolation(
                 f"The branch has {limit} roles, the limit of its plan. Delete one, or change the plan.",
@@ -53,7 +53,8 @@ async def delete_role(
         owned = [each.name for each in await rows.databases.list_in_branch(branch.id) if each.owner_name == name]
         if owned:
             raise RuleViolation(
-                f"The role {name!r} owns the database {owned[0]!r}. Change its owner or delete it first."
+                f"The role {name!r} owns the database {owned[0]!r}. Change the owner of the database, or delete the "
+                "database first."
             )
         operations = await enqueue_change(context, rows, branch, DropRole(name=name))
     await _invalidate_gateways(context, branch_id)

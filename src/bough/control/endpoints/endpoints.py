@@ -39,7 +39,7 @@ async def create_endpoint(
     async with context.locked_transaction(lock) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         branch = await lookup.branch(rows, project, branch_id)
-        plan = await context.project_plan(rows, project)
+        plan = await context.load_project_plan(rows, project)
         await check_endpoint_quota(rows, project.id, plan, more=1)
         if kind is EndpointType.READ_WRITE and await rows.endpoints.get_read_write(branch_id):
             raise RuleViolation(
@@ -50,7 +50,7 @@ async def create_endpoint(
             check_writable(branch, plan)
         endpoint = replace(plan_endpoint(project, branch, kind, requested, plan=plan, now=clock.now()), id=endpoint_id)
         await add_endpoint(rows, endpoint)
-        context.audit.add_details(thing=endpoint.id)
+        context.audit.add_details(resource=endpoint.id)
         operations = await context.enqueue(rows, *await plan_unarchive(rows, branch), *plan_starts(endpoint))
         operations += await _reconfigure_replicas(context, rows, endpoint)
     await context.services.hostnames.publish(endpoint.id, project.region_id)
@@ -68,13 +68,13 @@ async def update_endpoint(
         current = await lookup.endpoint(rows, project, endpoint_id)
     async with context.locked_transaction(_endpoint_lock(current)) as rows:
         before = await lookup.endpoint(rows, project, endpoint_id)
-        plan = await context.project_plan(rows, project)
+        plan = await context.load_project_plan(rows, project)
         after = apply_endpoint_change(before, requested, project, plan=plan, now=clock.now())
         action = _required_action(before, after)
         if action is SuspendCompute:
             after = request_state(after, EndpointState.IDLE, clock.now())
         await rows.endpoints.save(after)
-        operations = await context.enqueue(rows, *([_new_operation(action, after)] if action else []))
+        operations = await context.enqueue(rows, *([NewOperation.for_endpoint(action, after)] if action else []))
         if _limits(before) != _limits(after):
             operations += await _reconfigure_replicas(context, rows, after)
     await context.invalidate_endpoints(endpoint_id)
@@ -98,7 +98,7 @@ async def delete_endpoint(
             return None
         deleted = replace(endpoint, deleted_at=clock.now(), pending_state=None, updated_at=clock.now())
         await rows.endpoints.save(deleted)
-        operations = await context.enqueue(rows, _new_operation(SuspendCompute, endpoint))
+        operations = await context.enqueue(rows, NewOperation.for_endpoint(SuspendCompute, endpoint))
         operations += await _reconfigure_replicas(context, rows, endpoint)
     await context.invalidate_endpoints(endpoint_id)
     return deleted, operations
@@ -134,7 +134,7 @@ async def _reconfigure_replicas(context: Context, rows: Rows, changed: Endpoint)
         return []
     running = [each for each in await rows.endpoints.list_in_branch(changed.branch_id) if each.is_running_replica]
     operations: list[Operation] = []
-    for operation in [_new_operation(ApplyConfig, each) for each in running]:
+    for operation in [NewOperation.for_endpoint(ApplyConfig, each) for each in running]:
         if await context.services.queue.find_conflict(rows, operation.lock) is None:
             operations += await context.enqueue(rows, operation)
     return operations
@@ -156,7 +156,9 @@ async def _run_actions(
         first: list[NewOperation] = []
         if StartCompute in actions:
             first = await plan_unarchive(rows, await lookup.branch(rows, project, endpoint.branch_id))
-        operations = await context.enqueue(rows, *first, *(_new_operation(action, endpoint) for action in actions))
+        operations = await context.enqueue(
+            rows, *first, *(NewOperation.for_endpoint(action, endpoint) for action in actions)
+        )
     return after, operations
 
 
@@ -179,7 +181,7 @@ async def add_endpoint(rows: Rows, endpoint: Endpoint) -> None:
 
 def plan_starts(*endpoints: Endpoint) -> list[NewOperation]:
     """Return the operations that start new endpoints."""
-    return [_new_operation(StartCompute, endpoint) for endpoint in endpoints if not endpoint.disabled]
+    return [NewOperation.for_endpoint(StartCompute, endpoint) for endpoint in endpoints if not endpoint.disabled]
 
 
 def _required_action(before: Endpoint, after: Endpoint) -> ActionType | None:
@@ -197,10 +199,6 @@ def _required_action(before: Endpoint, after: Endpoint) -> ActionType | None:
 def _limits(endpoint: Endpoint) -> tuple[float, object]:
     """Return the values that must not be lower on its read replicas than on the primary."""
     return endpoint.max_cu, endpoint.settings.get(PG_SETTINGS)
-
-
-def _new_operation(action: ActionType, endpoint: Endpoint) -> NewOperation:
-    return NewOperation(action, endpoint.project_id, endpoint.branch_id, endpoint.id)
 
 
 def _endpoint_lock(endpoint: Endpoint) -> LockScope:

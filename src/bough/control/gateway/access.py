@@ -54,7 +54,7 @@ class AccessResolver:
         """Return the blocked reason and the hint. The gateway reveals them only after it has verified the password."""
         blocked_reason = (
             await self._allowances.explain_transfer_limit(rows, found.terms, clock.now())
-            if found.has_transferred_all
+            if found.has_reached_transfer_limit
             else None
         )
         return blocked_reason, await self._allowances.explain_storage_limit(rows, found.terms, found.fullness)

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from bough import clock
 from bough.control.gateway import metrics
-from bough.domain.gateway_protocol import EndpointReport
+from bough.domain.gateway_reports import EndpointReport
 from bough.domain.pooler import PoolStats
 from bough.domain.usage import EndpointTraffic
 from bough.ids import EndpointId
@@ -79,7 +79,7 @@ class EndpointActivity:
         self._unread.add(endpoint)
 
     def invalidate(self, endpoint: EndpointId) -> None:
-        """Tell the workers, with the reply to their next report, to drop cached answers about the endpoint."""
+        """Tell the workers, with the reply to their next report, to drop cached access replies about it."""
         for worker in self._workers.values():
             worker.changed.add(endpoint)
 
@@ -105,7 +105,7 @@ class EndpointActivity:
         unmeasured, self._unmeasured = self._unmeasured, set()
         return unmeasured
 
-    def take_served(self) -> set[EndpointId]:
+    def take_with_outgoing_traffic(self) -> set[EndpointId]:
         """Return the endpoints that have sent bytes to clients since the last call."""
         served, self._served = self._served, set()
         return served

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from prometheus_client import Counter, Histogram
 
-from bough.domain.gateway_protocol import EndpointReport
+from bough.domain.gateway_reports import EndpointReport
 from bough.ids import EndpointId
 
 _BYTES = Counter("bough_gateway_bytes_total", "Bytes between clients and computes", ["direction"])

@@ -1,7 +1,7 @@
 """Sends notifications to the gateway's workers on this machine.
 
-Each worker listens on a socket in the gateway's folder. A worker that does not answer is gone, or drops its
-cached answers with the reply to its next report.
+Each worker listens on a socket in the gateway's folder. A worker that does not respond is gone, or drops its
+cached access replies with the reply to its next report.
 """
 
 import asyncio
@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from bough.control.gateway.activity import EndpointActivity
-from bough.domain.gateway_protocol import END, FORGET, HINT, NOTIFICATION_TIMEOUT_SECONDS, EndSessions
+from bough.domain.gateway_protocol import (
+    END_SESSIONS,
+    INVALIDATE_ENDPOINTS,
+    NOTIFICATION_TIMEOUT_SECONDS,
+    SET_HINTS,
+    EndSessions,
+)
 from bough.ids import EndpointId
 
 
@@ -33,18 +39,18 @@ class GatewayNotifier:
 
 
 async def invalidate_endpoints(folder: Path, endpoints: Collection[EndpointId]) -> None:
-    """Return when no worker uses a cached answer about these endpoints any more."""
-    await _send_to_all(folder, FORGET, list(endpoints))
+    """Return when no worker uses a cached access reply about these endpoints any more."""
+    await _send_to_all(folder, INVALIDATE_ENDPOINTS, list(endpoints))
 
 
 async def send_hints(folder: Path, hints: Mapping[EndpointId, str | None]) -> None:
     """Set the hint for clients that cannot write, for open connections too; None: writes are allowed."""
-    await _send_to_all(folder, HINT, dict(hints))
+    await _send_to_all(folder, SET_HINTS, dict(hints))
 
 
 async def end_sessions(folder: Path, endpoints: Collection[EndpointId], reason: str) -> None:
     """Close the idle sessions of these endpoints with this reason: their compute is about to stop."""
-    await _send_to_all(folder, END, EndSessions(endpoints=list(endpoints), reason=reason).to_json())
+    await _send_to_all(folder, END_SESSIONS, EndSessions(endpoints=list(endpoints), reason=reason).to_json())
 
 
 async def _send_to_all(folder: Path, name: str, body: Any) -> None:

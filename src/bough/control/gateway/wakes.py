@@ -88,8 +88,8 @@ class Wakes:
         except TimeoutError:
             metrics.count_failed_wake()
             raise Busy(
-                f"The compute did not wake within {self._seconds:g} seconds: other work on it, on its branch or on the "
-                "machine takes too long. Try again in a moment."
+                f"The compute did not start within {self._seconds:g} seconds, because other operations on it, its "
+                "branch or the machine are still running. Try again in a moment."
             ) from None
         except PlatformError:
             metrics.count_failed_wake()
@@ -131,7 +131,7 @@ class Wakes:
 
     async def _start(self, endpoint: Endpoint) -> Operation:
         """Return the operation that starts the compute, or one that must end first."""
-        new_operation = NewOperation(StartCompute, endpoint.project_id, endpoint.branch_id, endpoint.id)
+        new_operation = NewOperation.for_endpoint(StartCompute, endpoint)
         async with self._store.transaction(durable=False) as rows:
             conflict = await self._queue.find_conflict(rows, new_operation.lock)
             if conflict is not None:

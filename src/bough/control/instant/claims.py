@@ -21,7 +21,7 @@ from bough.control.services import Services
 from bough.domain import instant_database
 from bough.domain.allowance import Fullness
 from bough.domain.instant_database import InstantDatabase
-from bough.domain.locks import LockLevel, LockScope
+from bough.domain.locks import LockScope
 from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.domain.rights import OrgRight
@@ -45,8 +45,8 @@ class Claimable:
     owner: Organization  # the organization of unclaimed databases until it is claimed
     database_names: Sequence[str]
     size: int | None  # of all databases; None if not measured yet
-    is_full: bool  # its storage limit is reached
-    is_cut_off: bool  # its transfer limit is reached
+    is_over_storage_limit: bool  # its storage limit is reached
+    is_over_transfer_limit: bool  # its transfer limit is reached
 
 
 def parse_instant_id(text: str) -> InstantId:
@@ -64,7 +64,7 @@ async def load_claimable(services: Services, client: WebClient, instant_id: Inst
         owner = await rows.organizations.get(project.org_id)
         branch = await rows.branches.get_default(project.id)
         databases = await rows.databases.list_in_branch(branch.id) if branch else []
-        is_cut_off = await rows.allowances.get_terms_if_over_limit(project.id) is not None
+        is_over_transfer_limit = await rows.allowances.get_terms_if_over_limit(project.id) is not None
     if owner is None:
         raise NotFound(NOT_FOUND_MESSAGE)
     return Claimable(
@@ -74,14 +74,14 @@ async def load_claimable(services: Services, client: WebClient, instant_id: Inst
         owner=owner,
         database_names=[each.name for each in databases],
         size=branch.logical_size if branch else None,
-        is_full=branch is not None and branch.fullness is not Fullness.BELOW_LIMIT,
-        is_cut_off=is_cut_off,
+        is_over_storage_limit=branch is not None and branch.fullness is not Fullness.BELOW_LIMIT,
+        is_over_transfer_limit=is_over_transfer_limit,
     )
 
 
 async def begin_claim(context: Context, instant_id: InstantId) -> None:
     context.principal.require_personal_key()
-    project_id = await _project_id(context, instant_id)
+    project_id = await _find_project_id(context, instant_id)
     async with context.transaction() as rows:
         await rows.projects.lock(project_id)
         found, _project = await _load_for_audit(context, rows, instant_id)
@@ -93,7 +93,7 @@ async def begin_claim(context: Context, instant_id: InstantId) -> None:
 
 async def cancel_claim(context: Context, instant_id: InstantId) -> None:
     """Cancel the claim, so that others may claim the database."""
-    project_id = await _project_id(context, instant_id)
+    project_id = await _find_project_id(context, instant_id)
     async with context.transaction() as rows:
         await rows.projects.lock(project_id)
         found, _project = await _load_for_audit(context, rows, instant_id)
@@ -107,20 +107,20 @@ async def cancel_claim(context: Context, instant_id: InstantId) -> None:
 async def complete_claim(context: Context, instant_id: InstantId, org_id: OrganizationId) -> None:
     """Transfer the database into this organization. A repeated call by the same user changes nothing."""
     context.principal.require_personal_key()
-    project_id = await _project_id(context, instant_id)
-    async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
+    project_id = await _find_project_id(context, instant_id)
+    async with context.locked_transaction(LockScope.project(project_id)) as rows:
         found, project = await _load_for_audit(context, rows, instant_id)
         if _is_done(context, found):
             return
         now = clock.now()
         claimed = instant_database.complete_claim(found, context.principal.user_id, now)
-        await _change_owner(context, rows, project, await _destination(context, rows, org_id), now)
+        await _change_owner(context, rows, project, await _get_destination(context, rows, org_id), now)
         await rows.instant_databases.save(claimed)
         endpoints = await rows.endpoints.list_in_project(project_id)
     await context.invalidate_endpoints(*(each.id for each in endpoints))
 
 
-async def _destination(context: Context, rows: Rows, org_id: OrganizationId) -> Organization:
+async def _get_destination(context: Context, rows: Rows, org_id: OrganizationId) -> Organization:
     caller = await locked_lookup.caller(rows, context.principal, org_id)
     if org_id not in caller.memberships:
         raise Invalid("You are not a member of this organization. Choose one of your organizations.")
@@ -145,7 +145,7 @@ async def _change_owner(
     await start_transfer_period(rows, project.id, now)
 
 
-async def _project_id(context: Context, instant_id: InstantId) -> ProjectId:
+async def _find_project_id(context: Context, instant_id: InstantId) -> ProjectId:
     async with context.services.store.read() as rows:
         _database, project = await _find_database(rows, context.services.keys, instant_id)
     return project.id
@@ -154,7 +154,7 @@ async def _project_id(context: Context, instant_id: InstantId) -> ProjectId:
 async def _load_for_audit(context: Context, rows: Rows, instant_id: InstantId) -> tuple[InstantDatabase, Project]:
     """Load the database and add its project to the audit record, but never its id, which is a secret."""
     found, project = await _find_database(rows, context.services.keys, instant_id)
-    context.audit.add_details(org_id=project.org_id, project_id=project.id, thing=project.name)
+    context.audit.add_details(org_id=project.org_id, project_id=project.id, resource=project.name)
     return found, project
 
 

@@ -7,7 +7,7 @@ from bough import clock, log
 from bough.control.audit import AuditRecord
 from bough.control.context import Context
 from bough.control.instant.databases import InstantDatabaseDetails, describe_instant_database
-from bough.control.instant.prepared import create_unclaimed_context, new_instant_project
+from bough.control.instant.unclaimed import create_unclaimed_context, plan_instant_project
 from bough.control.platform.claim_links import sealing_purpose
 from bough.control.projects.projects import add_project
 from bough.control.services import Services
@@ -15,7 +15,7 @@ from bough.domain import database as databases
 from bough.domain import role as roles
 from bough.domain.connection_uri import build_connection_uri
 from bough.domain.instant_database import PG_VERSION, REGION, InstantDatabase
-from bough.domain.locks import LockLevel, LockScope
+from bough.domain.locks import LockScope
 from bough.errors import Conflict, Denied, PlatformError, RuleViolation, Unavailable
 from bough.ids import EndpointId, InstantId, ProjectId
 from bough.store.queries import Duplicate
@@ -27,7 +27,7 @@ logger = log.get_logger(component="control")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewInstantDatabase:
+class RequestedInstantDatabase:
     ref: str
     logical_replication: bool = False
     id: InstantId | None = None  # chosen by the caller
@@ -45,7 +45,7 @@ class _NonePrepared(Exception):
 
 
 async def create_instant_database(
-    services: Services, audit: AuditRecord, requested: NewInstantDatabase
+    services: Services, audit: AuditRecord, requested: RequestedInstantDatabase
 ) -> InstantDatabaseDetails:
     """Create the database completely or not at all; it accepts connections when this returns."""
     _check_supported(services)
@@ -68,7 +68,7 @@ async def create_instant_database(
 
 
 async def _assign_prepared(
-    context: Context, instant_id: InstantId, requested: NewInstantDatabase
+    context: Context, instant_id: InstantId, requested: RequestedInstantDatabase
 ) -> _StartedDatabase | None:
     """Assign a prepared database, which takes no time; None if there is none."""
     try:
@@ -91,15 +91,15 @@ async def _assign_prepared(
     return started
 
 
-async def _create(context: Context, instant_id: InstantId, requested: NewInstantDatabase) -> _StartedDatabase:
+async def _create(context: Context, instant_id: InstantId, requested: RequestedInstantDatabase) -> _StartedDatabase:
     project_id = ProjectId.new()
-    async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
+    async with context.locked_transaction(LockScope.project(project_id)) as rows:
         try:
             created = await add_project(
                 context,
                 rows,
                 project_id,
-                new_instant_project(logical_replication=requested.logical_replication),
+                plan_instant_project(logical_replication=requested.logical_replication),
                 context.principal.default_organization(),
             )
         except RuleViolation:
@@ -116,7 +116,7 @@ async def _create(context: Context, instant_id: InstantId, requested: NewInstant
 
 
 def _plan_row(
-    services: Services, instant_id: InstantId, project_id: ProjectId, requested: NewInstantDatabase, now: datetime
+    services: Services, instant_id: InstantId, project_id: ProjectId, requested: RequestedInstantDatabase, now: datetime
 ) -> InstantDatabase:
     digest = services.keys.digest(instant_id)
     return InstantDatabase(

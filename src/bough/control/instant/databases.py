@@ -52,11 +52,11 @@ def describe_instant_database(
 async def get_instant_database(context: Context, instant_id: InstantId) -> InstantDatabaseDetails:
     async with context.services.store.read() as rows:
         database, project = await find_instant_database(rows, context.services.keys, instant_id)
-    uri = None if database.claimed_at else await _connection_string(context, project)
+    uri = None if database.claimed_at else await _build_connection_string(context, project)
     return describe_instant_database(context.services.settings, instant_id, database, uri)
 
 
-async def _connection_string(context: Context, project: Project) -> str | None:
+async def _build_connection_string(context: Context, project: Project) -> str | None:
     try:
         return await build_connection_uri(
             context,

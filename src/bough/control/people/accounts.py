@@ -39,8 +39,8 @@ class WebClient:
     user_agent: str
     request_id: str
 
-    def audit_record(self, actor: Actor, action: str, thing: str = "") -> AuditRecord:
-        return AuditRecord(actor, action, address=self.address, request_id=self.request_id, thing=thing)
+    def audit_record(self, actor: Actor, action: str, resource: str = "") -> AuditRecord:
+        return AuditRecord(actor, action, address=self.address, request_id=self.request_id, resource=resource)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +133,8 @@ async def create_account(context: Context, email: str, name: str = "") -> tuple[
     parsed = email_address.parse_email_address(email)
     async with context.transaction() as rows:
         user = await add_account(rows, parsed, name, None)
-        context.audit.add_details(thing=user.email)
-        return user, await _link(context, rows, user)
+        context.audit.add_details(resource=user.email)
+        return user, await _add_password_link(context, rows, user)
 
 
 async def reset_account_password(context: Context, user_id: UserId) -> tuple[User, str]:
@@ -144,14 +144,14 @@ async def reset_account_password(context: Context, user_id: UserId) -> tuple[Use
         user = await rows.users.get_for_update(user_id)
         if user is None:
             raise NotFound.resource("user")
-        context.audit.add_details(thing=user.email)
+        context.audit.add_details(resource=user.email)
         await rows.users.save(replace(user, password_digest=None, updated_at=clock.now()))
         await rows.sessions.delete_by_user(user.id)
         await rows.links.delete_by_user(user.id)
-        return user, await _link(context, rows, user)
+        return user, await _add_password_link(context, rows, user)
 
 
-async def _link(context: Context, rows: Rows, user: User) -> str:
+async def _add_password_link(context: Context, rows: Rows, user: User) -> str:
     token = await add_link(
         rows, context.services.keys, LinkPurpose.RESET, user.email, user=user, lifetime=OPERATOR_LINK_LIFETIME
     )

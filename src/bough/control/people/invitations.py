@@ -51,7 +51,7 @@ async def revoke_invitation(context: Context, organization: Organization, invita
         if found is None or found.org_id != organization.id:
             raise NotFound.resource("invitation")
         await rows.invitations.remove(found.id)
-        context.audit.add_details(thing=found.email, role=found.role)
+        context.audit.add_details(resource=found.email, role=found.role)
     return found
 
 
@@ -66,7 +66,7 @@ async def accept_invitation(context: Context, invitation_id: InvitationId) -> Me
         if found is None or found.email != caller.name:
             raise NotFound.resource("invitation")
         await locked_lookup.caller(rows, caller, found.org_id)
-        context.audit.add_details(org_id=found.org_id, thing=found.email, role=found.role)
+        context.audit.add_details(org_id=found.org_id, resource=found.email, role=found.role)
         if await rows.members.get_by_user(found.org_id, caller.user_id) is None:
             member = await join(rows, found, caller.user_id, now)
         else:
@@ -139,6 +139,6 @@ def _invitation_mail(invitation: Invitation, organization: Organization, inviter
         f"{inviter} invites you to the organization {name}, as {invitation.role}.\n\n"
         f"To accept, follow this link:\n\n{link}\n\n"
         f"It works once, until {invitation.expires_at:%Y-%m-%d %H:%M} UTC. "
-        "If you do not want to join, you can ignore this mail.\n"
+        "If you do not want to join, you can ignore this e-mail.\n"
     )
     return f"Invitation to the organization {name}", text

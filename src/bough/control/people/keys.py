@@ -42,7 +42,7 @@ async def add_key(
     """Add a key: personal, or for an organization or one of its projects if given."""
     kind = KeyKind.PROJECT if project_id else KeyKind.ORGANIZATION if org_id else KeyKind.PERSONAL
     new = context.services.keys.generate()
-    context.audit.add_details(project_id=project_id, thing=name)
+    context.audit.add_details(project_id=project_id, resource=name)
     key = await rows.api_keys.add(
         {
             "kind": kind,
@@ -61,7 +61,7 @@ async def add_key(
 
 async def revoke_key(rows: Rows, context: Context, key: ApiKey) -> ApiKey:
     now = clock.now()
-    context.audit.add_details(project_id=key.project_id, thing=key.name)
+    context.audit.add_details(project_id=key.project_id, resource=key.name)
     await rows.api_keys.revoke(key.id, now)
     return replace(key, revoked_at=now)
 
@@ -83,7 +83,7 @@ async def revoke_organization_key(context: Context, organization: Organization, 
     context.principal.require_personal_key()
     async with context.transaction() as rows:
         caller = await locked_lookup.caller(rows, context.principal, organization.id)
-        caller.organization(organization.id, right=OrgRight.MAKE_PROJECT_KEYS)
+        caller.organization(organization.id, right=OrgRight.CREATE_PROJECT_KEYS)
         key = await rows.api_keys.get_in_organization(organization.id, key_id)
         if key is None or not can_see_key(key, caller, organization.id):
             raise NotFound.resource("API key")
@@ -102,7 +102,7 @@ async def _check_can_create_project_key(
     project, caller = await locked_lookup.project(rows, context.principal, project_id, right=Right.READ)
     if project.org_id != organization.id:
         raise NotFound.resource("project")
-    caller.organization(organization.id, right=OrgRight.MAKE_PROJECT_KEYS)
+    caller.organization(organization.id, right=OrgRight.CREATE_PROJECT_KEYS)
     await lookup.project(rows, caller, project_id, right=Right.WRITE)
 
 

@@ -25,7 +25,7 @@ async def set_member_role(
         if role is not MemberRole.ADMIN:
             check_admin_remains(found.member, await rows.members.count_admins(organization.id))
         await rows.members.set_role(found.member, role)
-        context.audit.add_details(thing=found.user.email, role=role, former_role=found.member.role)
+        context.audit.add_details(resource=found.user.email, role=role, former_role=found.member.role)
     return replace(found.member, role=role)
 
 
@@ -42,7 +42,7 @@ async def remove_member(context: Context, organization: Organization, member_id:
         check_admin_remains(found.member, await rows.members.count_admins(organization.id))
         await rows.members.remove(found.member)
         await rows.grants.delete_roles_in_organization(organization.id, found.member.user_id)
-        context.audit.add_details(thing=found.user.email, former_role=found.member.role)
+        context.audit.add_details(resource=found.user.email, former_role=found.member.role)
 
 
 async def find_member(

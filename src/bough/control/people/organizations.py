@@ -37,7 +37,7 @@ async def create_organization(context: Context, name: str) -> Organization:
         admin = Member(id=MemberId.new(), org_id=org_id, user_id=user.id, role=MemberRole.ADMIN, joined_at=now)
         await rows.organizations.add(organization)
         await rows.members.add(admin)
-        context.audit.add_details(org_id=org_id, thing=name)
+        context.audit.add_details(org_id=org_id, resource=name)
     return organization
 
 
@@ -48,7 +48,7 @@ async def rename_organization(context: Context, organization: Organization, name
         before = caller.organization(organization.id, right=OrgRight.MANAGE)
         after = replace(before, name=name, updated_at=clock.now())
         await rows.organizations.save(after)
-        context.audit.add_details(thing=name, former_name=before.name)
+        context.audit.add_details(resource=name, former_name=before.name)
     return after
 
 

@@ -25,7 +25,7 @@ To set one, open this page within two hours:
 
   {reset}
 
-If you did not request this, you can ignore this mail: the password stays as it is.
+If you did not request this, you can ignore this e-mail: the password stays as it is.
 """
 
 

@@ -28,14 +28,14 @@ If you do not remember the password, set a new one:
 
   {forgot}
 
-If you did not request this, you can ignore this mail.
+If you did not request this, you can ignore this e-mail.
 """
 _NEW = """An account at {home} was requested with this address.
 To create it, open this page within a day:
 
   {finish}
 
-If you did not request this, you can ignore this mail.
+If you did not request this, you can ignore this e-mail.
 """
 
 

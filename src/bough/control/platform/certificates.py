@@ -123,7 +123,9 @@ def find_renewal_reason(
 
 def required_names(settings: Settings) -> list[str]:
     """Return every hostname and address that a client may use, without duplicates."""
-    names = [name for region in settings.regions for name in _region_names(settings.domain, region.cloud, region.place)]
+    names = [
+        name for region in settings.regions for name in _region_names(settings.domain, region.cloud, region.location)
+    ]
     names += [f"*.{settings.domain}", settings.domain, "localhost", "127.0.0.1", "::1"]
     if settings.listen not in {"", "0.0.0.0", "::"}:  # noqa: S104 - names of "every address", not a bind
         names.append(settings.listen)
@@ -142,12 +144,12 @@ def read_names(certificate: x509.Certificate) -> set[str]:
 def find_missing_names(certificate: x509.Certificate, settings: Settings) -> list[str]:
     """Return the wildcard names of the configured regions that the certificate lacks."""
     names = {name.lower() for name in read_names(certificate)}
-    required = (f"*.{region.place}.{region.cloud}.{settings.domain}" for region in settings.regions)
+    required = (f"*.{region.location}.{region.cloud}.{settings.domain}" for region in settings.regions)
     return [name for name in required if name not in names]
 
 
-def _region_names(domain: str, cloud: str, place: str) -> tuple[str, str]:
-    return f"*.{place}.{cloud}.{domain}", f"{place}.{cloud}.{domain}"
+def _region_names(domain: str, cloud: str, location: str) -> tuple[str, str]:
+    return f"*.{location}.{cloud}.{domain}", f"{location}.{cloud}.{domain}"
 
 
 def _start_builder(

@@ -109,7 +109,7 @@ def is_local(domain: str) -> bool:
 def resolve_without_file(settings: Settings) -> bool:
     """Return whether a random hostname, which is in no file, resolves to this machine."""
     region = settings.regions[0]
-    host = f"ep-{secrets.token_hex(6)}.{region.place}.{region.cloud}.{settings.domain}"
+    host = f"ep-{secrets.token_hex(6)}.{region.location}.{region.cloud}.{settings.domain}"
     found: list[str] = []
     # A daemon thread, because a call of the resolver cannot be cancelled.
     thread = threading.Thread(target=_resolve, args=(host, found), daemon=True)

@@ -64,7 +64,7 @@ def deliver(settings: Settings, recipient: str, subject: str, text: str) -> None
     try:
         _send(urlsplit(settings.smtp_url), build_message(settings, recipient, subject, text))
     except (OSError, smtplib.SMTPException, ssl.SSLError) as error:
-        raise Unavailable(f"The mail server did not accept a mail: {error}.") from error
+        raise Unavailable(f"The mail server did not accept an e-mail: {error}.") from error
 
 
 def build_message(settings: Settings, recipient: str, subject: str, text: str) -> EmailMessage:

@@ -12,8 +12,8 @@ from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, transit
 from bough.domain.project import SUSPEND_NEVER
 from bough.engine.port import ComputeEngine, EngineError, EngineInspection
 from bough.ids import EndpointId
-from bough.operations import contents_sync, usage_measurement
-from bough.operations.contents_sync import ContentsInspection, PlanLookup
+from bough.operations import contents_inspection, contents_sync, usage_measurement
+from bough.operations.contents_inspection import ContentsInspection, PlanLookup
 from bough.store.store import Store
 
 CONCURRENCY = 8
@@ -25,13 +25,13 @@ class _ShutdownEngine(ComputeEngine, EngineInspection, Protocol):
     """The part of the engine that this module uses."""
 
 
-async def stop_all_computes(store: Store, engine: _ShutdownEngine, plans: PlanLookup | None = None) -> None:
+async def stop_all_computes(store: Store, engine: _ShutdownEngine, get_plan: PlanLookup | None = None) -> None:
     observed = await engine.observe()
     semaphore = asyncio.Semaphore(CONCURRENCY)
 
     async def stop(endpoint_id: EndpointId) -> None:
         async with semaphore:
-            await _stop(store, engine, endpoint_id, plans)
+            await _stop(store, engine, endpoint_id, get_plan)
 
     results = await asyncio.gather(
         *map(stop, observed.running_endpoints | observed.spare_endpoints), return_exceptions=True
@@ -40,10 +40,10 @@ async def stop_all_computes(store: Store, engine: _ShutdownEngine, plans: PlanLo
         raise error  # after all computes have been handled
 
 
-async def _stop(store: Store, engine: _ShutdownEngine, endpoint_id: EndpointId, plans: PlanLookup | None) -> None:
+async def _stop(store: Store, engine: _ShutdownEngine, endpoint_id: EndpointId, get_plan: PlanLookup | None) -> None:
     async with store.read() as rows:
         endpoint = await rows.endpoints.get(endpoint_id)
-    inspection = await _inspect(store, engine, endpoint, plans) if endpoint else None
+    inspection = await _inspect(store, engine, endpoint, get_plan) if endpoint else None
     usage = await usage_measurement.measure_usage(engine, endpoint) if endpoint else None
     await engine.ensure_suspended(endpoint_id)
     if endpoint is not None and usage is not None:
@@ -64,10 +64,10 @@ async def _stop(store: Store, engine: _ShutdownEngine, endpoint_id: EndpointId, 
 
 
 async def _inspect(
-    store: Store, engine: _ShutdownEngine, endpoint: Endpoint, plans: PlanLookup | None
+    store: Store, engine: _ShutdownEngine, endpoint: Endpoint, get_plan: PlanLookup | None
 ) -> ContentsInspection | None:
     try:
-        return await contents_sync.inspect_contents(store, engine, endpoint, plans)
+        return await contents_inspection.inspect_contents(store, engine, endpoint, get_plan)
     except EngineError as error:
         logger.warning("contents_not_read", endpoint_id=endpoint.id, reason=error.public_message)
         return None

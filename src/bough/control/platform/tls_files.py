@@ -62,7 +62,7 @@ class TlsFiles:
         except PlatformError as error:
             if self._paths.read_leaf() is None:
                 raise
-            logger.error("certificate_refused", reason=error.public_message)
+            logger.error("certificate_rejected", reason=error.public_message)
 
     def ensure(self, now: datetime) -> str:
         """Create or renew the files; return what was done as a sentence, or an empty string."""

@@ -90,7 +90,7 @@ async def set_project_role(
         if confirmation_parameter is not None:
             _check_not_oneself(caller, change, confirmation_parameter)
         await rows.grants.set_role(project.id, identity.member.user_id, role)
-        context.audit.add_details(thing=identity.user.email, role=role, former_role=before.explicit_role)
+        context.audit.add_details(resource=identity.user.email, role=role, former_role=before.explicit_role)
     return change
 
 

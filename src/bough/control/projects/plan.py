@@ -18,7 +18,7 @@ from bough.postgres import tenant_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewProject:
+class RequestedProject:
     """A request for a new project. None means that the caller omitted the value."""
 
     name: str | None = None
@@ -44,7 +44,9 @@ class ProjectChange:
     history_retention_seconds: int | None = None
 
 
-def plan_project(context: Context, project_id: ProjectId, requested: NewProject, organization: Organization) -> Project:
+def plan_project(
+    context: Context, project_id: ProjectId, requested: RequestedProject, organization: Organization
+) -> Project:
     plan = context.organization_plan(organization)
     now = clock.now()
     installs = context.services.engine.capabilities().installs

@@ -8,12 +8,12 @@ from bough.control.branches import new_rows
 from bough.control.context import Context
 from bough.control.endpoints.plan import RequestedEndpoint, plan_endpoint
 from bough.control.projects import quota
-from bough.control.projects.plan import NewProject, ProjectChange, apply_project_change, plan_project
+from bough.control.projects.plan import ProjectChange, RequestedProject, apply_project_change, plan_project
 from bough.domain import branch as branches
 from bough.domain.branch import Branch
 from bough.domain.database import Database
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, request_state
-from bough.domain.locks import LockLevel, LockScope
+from bough.domain.locks import LockScope
 from bough.domain.operation import Operation
 from bough.domain.organization import Organization
 from bough.domain.project import Project, check_recoverable, recovery_deadline
@@ -21,7 +21,7 @@ from bough.domain.rights import OrgRight, Right
 from bough.domain.role import Role
 from bough.errors import RuleViolation
 from bough.ids import OrganizationId, ProjectId
-from bough.operations.action import ActionType, NewOperation
+from bough.operations.action import NewOperation
 from bough.operations.actions.apply_config import ApplyConfig
 from bough.operations.actions.apply_history_retention import ApplyHistoryRetention
 from bough.operations.actions.create_root_branch import CreateRootBranch
@@ -40,22 +40,22 @@ class CreatedProject:
     password: str
     database: Database
     operations: list[Operation]
-    creator_name: str | None  # the name of the user who created it
+    creator_name: str | None
 
 
-async def create_project(context: Context, requested: NewProject) -> CreatedProject:
+async def create_project(context: Context, requested: RequestedProject) -> CreatedProject:
     """Add the project, its root branch, role, database and endpoint, and the operations in one transaction."""
     organization = _owner(context, requested.org_id)
     context.check_can_create()
     project_id = ProjectId.new()
-    async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project_id)) as rows:
+    async with context.locked_transaction(LockScope.project(project_id)) as rows:
         created = await add_project(context, rows, project_id, requested, organization)
     await context.services.hostnames.publish(created.endpoint.id, created.project.region_id)
     return created
 
 
 async def add_project(
-    context: Context, rows: Rows, project_id: ProjectId, requested: NewProject, organization: Organization
+    context: Context, rows: Rows, project_id: ProjectId, requested: RequestedProject, organization: Organization
 ) -> CreatedProject:
     """Add the rows and operations in the caller's transaction. The caller publishes the hostname afterwards."""
     await _check_quota(context, rows, organization)
@@ -98,9 +98,9 @@ async def add_project(
 
 
 async def update_project(context: Context, project: Project, change: ProjectChange) -> tuple[Project, list[Operation]]:
-    async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project.id)) as rows:
+    async with context.locked_transaction(LockScope.project(project.id)) as rows:
         before = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
-        after = apply_project_change(before, change, await context.project_plan(rows, before))
+        after = apply_project_change(before, change, await context.load_project_plan(rows, before))
         await rows.projects.save(after)
         operations: list[Operation] = []
         if after.has_logical_replication != before.has_logical_replication:
@@ -112,7 +112,7 @@ async def update_project(context: Context, project: Project, change: ProjectChan
 
 async def delete_project(context: Context, project: Project) -> Project:
     """Stop the project's computes now. Its data stays until the project can no longer be recovered."""
-    async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project.id)) as rows:
+    async with context.locked_transaction(LockScope.project(project.id)) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.DELETE)
         if any(branch.is_protected for branch in await rows.branches.list_in_project(project.id)):
             raise RuleViolation("The project has a protected branch. Unprotect it first, then delete the project.")
@@ -124,7 +124,7 @@ async def delete_project(context: Context, project: Project) -> Project:
 
 async def recover_project(context: Context, project: Project) -> Project:
     """Recover the project with its snapshots and history, and start the endpoint of its default branch."""
-    async with context.locked_transaction(LockScope(level=LockLevel.PROJECT, project_id=project.id)) as rows:
+    async with context.locked_transaction(LockScope.project(project.id)) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.DELETE, include_deleted=True)
         now = clock.now()
         check_recoverable(project, now)
@@ -136,7 +136,7 @@ async def recover_project(context: Context, project: Project) -> Project:
         if endpoint:
             await rows.endpoints.save(request_state(endpoint, EndpointState.ACTIVE, now))
             first = await plan_unarchive_by_id(rows, project.id, endpoint.branch_id)
-            await context.enqueue(rows, *first, _new_operation(StartCompute, endpoint))
+            await context.enqueue(rows, *first, NewOperation.for_endpoint(StartCompute, endpoint))
     if endpoint:
         await context.services.hostnames.publish(endpoint.id, project.region_id)
     return recovered
@@ -155,7 +155,7 @@ async def _apply_everywhere(context: Context, rows: Rows, project: Project) -> l
     active = [each for each in await rows.endpoints.list_in_project(project.id) if each.state is EndpointState.ACTIVE]
     operations: list[Operation] = []
     for endpoint in active:
-        operations += await context.enqueue(rows, _new_operation(ApplyConfig, endpoint))
+        operations += await context.enqueue(rows, NewOperation.for_endpoint(ApplyConfig, endpoint))
     return operations
 
 
@@ -170,8 +170,4 @@ async def delete_project_rows(
     endpoints = await rows.endpoints.list_in_project(project.id)
     for endpoint in endpoints:
         await rows.endpoints.save(request_state(endpoint, EndpointState.IDLE, now))
-    return deleted, [_new_operation(SuspendCompute, endpoint) for endpoint in endpoints]
-
-
-def _new_operation(action: ActionType, endpoint: Endpoint) -> NewOperation:
-    return NewOperation(action, endpoint.project_id, endpoint.branch_id, endpoint.id)
+    return deleted, [NewOperation.for_endpoint(SuspendCompute, endpoint) for endpoint in endpoints]

@@ -23,7 +23,7 @@ async def grant_permission(context: Context, project: Project, email: str) -> Pe
     address = email_address.parse_email_address(email)
     async with context.transaction() as rows:
         project, _ = await locked_lookup.project(rows, context.principal, project.id, right=Right.SHARE)
-        context.audit.add_details(thing=address)
+        context.audit.add_details(resource=address)
         known = await rows.grants.get_permission_by_email(project.id, address)
         return known or await _add_permission(context, rows, project, address)
 
@@ -34,7 +34,7 @@ async def revoke_permission(context: Context, project: Project, permission_id: P
         found = await rows.grants.get_permission(project.id, permission_id)
         if found is None:
             raise NotFound.resource("permission")
-        context.audit.add_details(thing=found.email)
+        context.audit.add_details(resource=found.email)
         now = clock.now()
         await rows.grants.revoke_permission(found.id, now)
     return replace(found, revoked_at=now)
@@ -55,7 +55,7 @@ async def _add_permission(context: Context, rows: Rows, project: Project, addres
         "and see its passwords.\n\n"
         f"It appears in your list of projects after you sign in with the address {address}:\n\n"
         f"{mail.page_url(context.services.settings, '/account')}\n\n"
-        "If you did not expect this mail, you can ignore it.\n"
+        "If you did not expect this e-mail, you can ignore it.\n"
     )
     await mail.enqueue_mail(rows, context.services.vault, address, f"The project {name} is shared with you", text)
     return permission

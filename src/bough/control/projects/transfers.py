@@ -10,7 +10,7 @@ from bough.control.context import Context
 from bough.control.projects.ownership import change_owner, format_as_limits, format_as_reasons
 from bough.domain import project_transfer
 from bough.domain.api_key import KeyKind
-from bough.domain.locks import LockLevel, LockScope
+from bough.domain.locks import LockScope
 from bough.domain.organization import Organization
 from bough.domain.project import Project
 from bough.domain.project_transfer import TransferRequest
@@ -21,7 +21,7 @@ from bough.store.store import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class NewTransferRequest:
+class CreatedTransferRequest:
     """A transfer request and its id, which is returned once and never stored."""
 
     id: TransferRequestId
@@ -38,16 +38,16 @@ async def transfer_projects(
         raise Invalid("destination_org_id already owns the projects. Use the id of another organization.")
     requested = set(project_ids)
     async with context.services.store.read() as rows:
-        await _existing_projects(rows, source.id, requested)
-    async with context.locked_transaction(*map(_project_lock, requested)) as rows:
+        await _get_projects(rows, source.id, requested)
+    async with context.locked_transaction(*map(LockScope.project, requested)) as rows:
         caller = await locked_lookup.caller(rows, context.principal, source.id, org_id)
         caller.organization(source.id, right=OrgRight.MANAGE)
         destination = caller.organization(org_id, right=OrgRight.CREATE_PROJECTS)
-        projects = await _existing_projects(rows, source.id, requested)
+        projects = await _get_projects(rows, source.id, requested)
         await change_owner(context, rows, projects, destination, format_as_limits)
 
 
-async def create_transfer_request(context: Context, project: Project, seconds: int) -> NewTransferRequest:
+async def create_transfer_request(context: Context, project: Project, seconds: int) -> CreatedTransferRequest:
     project_transfer.check_ttl(seconds)
     secret, now = TransferRequestId.new(), clock.now()
     request = TransferRequest(
@@ -61,7 +61,7 @@ async def create_transfer_request(context: Context, project: Project, seconds: i
         await locked_lookup.project(rows, context.principal, project.id, right=Right.TRANSFER)
         await rows.transfer_requests.add(request)
         context.audit.add_details(expires_at=request.expires_at.isoformat())
-    return NewTransferRequest(secret, request)
+    return CreatedTransferRequest(secret, request)
 
 
 async def accept_transfer_request(
@@ -73,9 +73,9 @@ async def accept_transfer_request(
         raise Denied("A project key may not accept a transfer of another project. Use a personal API key.")
     destination = principal.organization(org_id or principal.default_organization().id, right=OrgRight.CREATE_PROJECTS)
     async with context.services.store.read() as rows:
-        await _requested_project(context, rows, project_id, secret)
-    async with context.locked_transaction(_project_lock(project_id)) as rows:
-        project = await _requested_project(context, rows, project_id, secret)
+        await _get_requested_project(context, rows, project_id, secret)
+    async with context.locked_transaction(LockScope.project(project_id)) as rows:
+        project = await _get_requested_project(context, rows, project_id, secret)
         caller = await locked_lookup.caller(rows, principal, project.org_id, destination.id)
         destination = caller.organization(destination.id, right=OrgRight.CREATE_PROJECTS)
         if project.org_id == destination.id:
@@ -83,7 +83,7 @@ async def accept_transfer_request(
         await change_owner(context, rows, [project], destination, format_as_reasons)
 
 
-async def _requested_project(context: Context, rows: Rows, project_id: ProjectId, secret: str) -> Project:
+async def _get_requested_project(context: Context, rows: Rows, project_id: ProjectId, secret: str) -> Project:
     """Return the project of a valid transfer request. Every failure gives the same error."""
     request = await rows.transfer_requests.get(context.services.keys.digest(secret), clock.now())
     found = await rows.projects.get(project_id)
@@ -92,11 +92,7 @@ async def _requested_project(context: Context, rows: Rows, project_id: ProjectId
     return found
 
 
-def _project_lock(project_id: ProjectId) -> LockScope:
-    return LockScope(level=LockLevel.PROJECT, project_id=project_id)
-
-
-async def _existing_projects(rows: Rows, org_id: OrganizationId, requested: Collection[ProjectId]) -> list[Project]:
+async def _get_projects(rows: Rows, org_id: OrganizationId, requested: Collection[ProjectId]) -> list[Project]:
     """Return the projects; raises NotFound if one is deleted or belongs to another organization."""
     found = [project for project in await rows.projects.list_by_ids(requested) if project.org_id == org_id]
     if len(found) < len(requested):

@@ -60,8 +60,8 @@ async def restore_branch(
         target = await points.resolve_point(
             context, rows, project, source, requested.point, name=_parameter_name(requested.point), wal_end=wal_end
         )
-        preserved = await _add_preserved_branch(context, rows, project, branch, requested.preserve_under_name)
-        restore = await _plan_restore(rows, branch, source, target, preserved)
+        preserving = await _add_preserving_branch(context, rows, project, branch, requested.preserve_under_name)
+        restore = await _plan_restore(rows, branch, source, target, preserving)
         active_endpoints = [
             each for each in await rows.endpoints.list_in_branch(branch.id) if _is_active_or_starting(each)
         ]
@@ -72,21 +72,21 @@ async def restore_branch(
             *_plan_starts(active_endpoints),
             after=await find_creating_operation(rows, source),
         )
-        preserved_as = preserved.id if preserved else None
+        preserved_as = preserving.id if preserving else None
         context.audit.add_details(name=branch.name, source=source.id, preserved_as=preserved_as)
     return branch, operations
 
 
-async def _add_preserved_branch(
+async def _add_preserving_branch(
     context: Context, rows: Rows, project: Project, branch: Branch, name: str | None
 ) -> Branch | None:
     """Add the branch with a placeholder volume: its future data still belongs to the restored branch."""
     if name is None:
         return None
-    await check_branch_quota(rows, project.id, await context.project_plan(rows, project))
+    await check_branch_quota(rows, project.id, await context.load_project_plan(rows, project))
     await check_name_is_free(rows, project, name)
     now = clock.now()
-    preserved = new_rows.new_branch(
+    preserving = new_rows.new_branch(
         project,
         name,
         now,
@@ -94,14 +94,14 @@ async def _add_preserved_branch(
         annotations={},
         created_by=context.principal.user_id,
     )
-    await rows.lineages.add_volume(Volume(id=preserved.volume_id, project_id=project.id, created_at=now))
-    await rows.branches.add(preserved)
-    await inheritance.inherit(rows, branch, preserved, context.services.vault if project.store_passwords else None)
-    return preserved
+    await rows.lineages.add_volume(Volume(id=preserving.volume_id, project_id=project.id, created_at=now))
+    await rows.branches.add(preserving)
+    await inheritance.inherit(rows, branch, preserving, context.services.vault if project.store_passwords else None)
+    return preserving
 
 
 async def _plan_restore(
-    rows: Rows, branch: Branch, source: Branch, target: RecoveryTarget, preserved: Branch | None
+    rows: Rows, branch: Branch, source: Branch, target: RecoveryTarget, preserving: Branch | None
 ) -> NewOperation:
     """Return the restore operation and add the rows of its new volume."""
     volume_id, now = VolumeId.new(), clock.now()
@@ -111,7 +111,7 @@ async def _plan_restore(
         source_id=source.id,
         new_volume_id=volume_id,
         target=target,
-        preserved_branch_id=preserved.id if preserved else None,
+        preserving_branch_id=preserving.id if preserving else None,
     )
     return NewOperation(RestoreBranch, branch.project_id, branch.id, params=params)
 
@@ -125,10 +125,7 @@ async def _plan_unarchive_all(rows: Rows, *branches: Branch) -> list[NewOperatio
 def _plan_starts(endpoints: list[Endpoint]) -> list[NewOperation]:
     """Start the primary first: read replicas follow it."""
     in_order = sorted(endpoints, key=lambda endpoint: endpoint.type is not EndpointType.READ_WRITE)
-    return [
-        NewOperation(StartCompute, each.project_id, each.branch_id, each.id, StartComputeParams(resumes=True))
-        for each in in_order
-    ]
+    return [NewOperation.for_endpoint(StartCompute, each, params=StartComputeParams(resumes=True)) for each in in_order]
 
 
 def _is_active_or_starting(endpoint: Endpoint) -> bool:

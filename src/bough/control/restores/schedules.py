@@ -26,7 +26,7 @@ async def set_snapshot_schedule(
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         branch = await lookup.branch(rows, project, branch_id)
         snapshot.check_is_root(branch, "a snapshot schedule")
-        _check_fits(items, (await context.project_plan(rows, project)).snapshots)
+        _check_fits(items, (await context.load_project_plan(rows, project)).snapshots)
         now = clock.now()
         next_at = snapshot_schedule.next_run_of_all(items, now)
         if next_at is None:

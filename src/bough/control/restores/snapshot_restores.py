@@ -14,7 +14,7 @@ from bough.control.branches.plan import check_branch_quota, name_conflict
 from bough.control.context import Context
 from bough.control.endpoints import endpoints
 from bough.control.endpoints.plan import RequestedEndpoint, plan_endpoint
-from bough.control.restores.finalize import check_unchanged, find_current_branch, plan_finalize, plan_takeover
+from bough.control.restores.finalization import check_unchanged, find_current_branch, plan_finalize, plan_takeover
 from bough.control.restores.snapshots import find_snapshot
 from bough.domain.branch import Branch
 from bough.domain.endpoint import Endpoint, EndpointType
@@ -45,7 +45,7 @@ class RestoredSnapshot:
     branch: Branch
     endpoints: list[Endpoint]
     operations: list[Operation]
-    creator_name: str | None  # the name of the user who created it
+    creator_name: str | None
 
 
 async def restore_snapshot(
@@ -54,7 +54,7 @@ async def restore_snapshot(
     """Add the branch, the roles and databases of the replaced one, and the operations in one transaction."""
     context.check_can_create()
     async with context.services.store.read() as rows:
-        expected = await _target(rows, project, await find_snapshot(rows, project.id, snapshot_id), requested)
+        expected = await _resolve_target(rows, project, await find_snapshot(rows, project.id, snapshot_id), requested)
     branch_id = BranchId.new()
     locks = [LockScope(level=LockLevel.BRANCH, project_id=project.id, branch_id=branch_id, source_id=snapshot_id)]
     if requested.should_finalize and expected is not None:
@@ -62,9 +62,9 @@ async def restore_snapshot(
     async with context.locked_transaction(*locks) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         snapshot = await find_snapshot(rows, project.id, snapshot_id)
-        target = await _target(rows, project, snapshot, requested)
+        target = await _resolve_target(rows, project, snapshot, requested)
         check_unchanged(expected, target)
-        plan = await context.project_plan(rows, project)
+        plan = await context.load_project_plan(rows, project)
         await check_branch_quota(rows, project.id, plan)
         branch = replace(
             await _plan_branch(context, rows, project, snapshot, target=target, name=requested.name), id=branch_id
@@ -117,7 +117,7 @@ async def _plan_branch(
     )
 
 
-async def _target(
+async def _resolve_target(
     rows: Rows, project: Project, snapshot: Snapshot, requested: RequestedSnapshotRestore
 ) -> Branch | None:
     """Return the requested branch, or the current replacement of the snapshot's branch."""

@@ -20,7 +20,7 @@ from bough.domain.snapshot import Snapshot, SnapshotState
 from bough.errors import Conflict, NotFound, RuleViolation
 from bough.ids import BranchId, ProjectId, SnapshotId, VolumeId
 from bough.operations.action import NewOperation
-from bough.operations.actions.create_snapshot import CreateSnapshot, CreateSnapshotParams, create_snapshot_lock
+from bough.operations.actions.create_snapshot import CreateSnapshot, CreateSnapshotParams, build_snapshot_creation_lock
 from bough.operations.actions.delete_snapshot import DeleteSnapshot, DeleteSnapshotParams
 from bough.operations.archival import plan_unarchive
 from bough.store.queries import Duplicate
@@ -28,7 +28,7 @@ from bough.store.store import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewSnapshot:
+class RequestedSnapshot:
     """A request for a new snapshot. None means that the caller omitted the value."""
 
     point: Point = HEAD
@@ -44,7 +44,7 @@ class SnapshotChange:
 
 
 async def create_snapshot(
-    context: Context, project: Project, branch_id: BranchId, requested: NewSnapshot
+    context: Context, project: Project, branch_id: BranchId, requested: RequestedSnapshot
 ) -> tuple[Snapshot, list[Operation]]:
     """Add the snapshot's row and the operations in one transaction."""
     context.check_can_create()
@@ -52,19 +52,19 @@ async def create_snapshot(
     expires_at = snapshot.check_expiry(requested.expires_at, now)
     wal_end = await points.read_wal_end(context, project, branch_id, requested.point)
     snapshot_id = SnapshotId.new()
-    async with context.locked_transaction(create_snapshot_lock(project.id, snapshot_id, branch_id)) as rows:
+    async with context.locked_transaction(build_snapshot_creation_lock(project.id, snapshot_id, branch_id)) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         branch = await lookup.branch(rows, project, branch_id)
         snapshot.check_is_root(branch, "snapshots")
-        await check_snapshot_quota(rows, project.id, await context.project_plan(rows, project))
+        await check_snapshot_quota(rows, project.id, await context.load_project_plan(rows, project))
         parameter_name = "lsn" if requested.point.lsn else "timestamp"
         target = await points.resolve_point(
             context, rows, project, branch, requested.point, name=parameter_name, wal_end=wal_end
         )
-        name = requested.name or await _default_name(rows, branch, requested.point.at or now)
+        name = requested.name or await _choose_default_name(rows, branch, requested.point.at or now)
         created = plan_snapshot(snapshot_id, branch, requested.point, name, now, expires_at=expires_at)
         await add_snapshot(rows, created)
-        context.audit.add_details(thing=created.id, name=created.name, branch=branch.id)
+        context.audit.add_details(resource=created.id, name=created.name, branch=branch.id)
         first = await plan_unarchive(rows, branch)
         predecessor_id = await find_creating_operation(rows, branch)
         operations = await context.enqueue(rows, *first, plan_create(created, target), after=predecessor_id)
@@ -99,7 +99,7 @@ async def delete_snapshot(context: Context, project: Project, snapshot_id: Snaps
         return await context.enqueue(rows, deletion)
 
 
-async def _default_name(rows: Rows, branch: Branch, at: datetime) -> str:
+async def _choose_default_name(rows: Rows, branch: Branch, at: datetime) -> str:
     names = await rows.snapshots.list_names(branch.project_id)
     return snapshot.make_unique_name(snapshot.default_name(branch.name, at), names)
 

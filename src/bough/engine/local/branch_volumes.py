@@ -49,12 +49,13 @@ class BranchVolumes:
 
     async def create(self, spec: BranchSpec, install: Install) -> Origin:
         """Create the volume, which must not exist. A failure leaves nothing behind."""
-        return await self._create(spec, install, lambda new_volume: self.clone(new_volume, spec.parent, install))
+        source = spec.source_volume_id
+        return await self._create(spec, install, lambda new_volume: self.clone(new_volume, source, install))
 
     async def try_create_from_stopped(self, spec: BranchSpec, parent: VolumeId, install: Install) -> Origin | None:
         """Create the volume at a point after which its stopped parent was not written to.
 
-        Returns None if the parent is running, or was or may have been written to after the point.
+        Return None if the parent is running, or was or may have been written to after the point.
         """
         record = await asyncio.to_thread(self._check_parent, parent, install)
         async with self._locks.lock(parent):
@@ -74,7 +75,7 @@ class BranchVolumes:
         record = VolumeRecord(
             project_id=spec.project_id,
             install=install.id,
-            parent=spec.parent,
+            source_volume_id=spec.source_volume_id,
             is_replica=spec.is_replica,
             is_self_contained=spec.is_snapshot,
         )
@@ -181,9 +182,9 @@ class BranchVolumes:
 
 @dataclass(frozen=True, slots=True)
 class _Clone:
-    """What a cloned data folder needs."""
+    """The WAL that recovery of the clone starts with, and the control file that was copied."""
 
-    control: ControlFile | None  # None if no server has opened the data folder yet
+    control: ControlFile | None  # None if no server has opened the data directory yet
     recovery_segment: str
 
 

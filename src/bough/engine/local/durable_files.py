@@ -14,7 +14,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o600, gid: int = -1, durable: bool = False) -> None:
-    """Replace the file by one rename. Without `durable`, it may be the old file, or empty, after a power cut."""
+    """Replace the file by one rename. Without `durable`, it may be the old file, or empty, after a power failure."""
     temporary = path.with_name(f".{path.name}.new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "w") as file:
@@ -38,8 +38,8 @@ def publish_folder(staged: Path, path: Path) -> None:
 def sync_folder(path: Path) -> None:
     """Sync the names in a folder.
 
-    On btrfs the whole file system is synced: after a power cut, btrfs could not always replay the log that it writes
-    for the sync of a single folder, and then it cannot be mounted (seen with Linux 6.18).
+    On btrfs the whole file system is synced: after a power failure, btrfs could not always replay the log that it
+    writes for the sync of a single folder, and then it cannot be mounted (seen with Linux 6.18).
     """
     with _open_folder(path) as descriptor:
         sync_folder_fd(descriptor)
@@ -54,7 +54,7 @@ def sync_folder_fd(descriptor: int) -> None:
 
 
 def sync_files(folder: Path) -> None:
-    """Sync the files of one folder and the folder itself. A tenant may own the folder, but its path is ours."""
+    """Sync the files of one folder and the folder itself. A tenant may own it, but its path is the platform's."""
     with _open_folder(folder) as descriptor:
         for entry in scan_entries(descriptor):
             if entry.is_file(follow_symlinks=False):

@@ -61,7 +61,7 @@ class Folders:
                 check_traversable(path)
 
     def _ensure_storage(self) -> None:
-        """Mount the image before anything else: a folder created at its mount point would pass for an empty store."""
+        """Mount the image first: a folder created at its mount point would look like a home without volumes."""
         if self.image is None:
             return
         self.image.ensure_mounted()

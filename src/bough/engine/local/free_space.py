@@ -14,11 +14,16 @@ def explain_rejection(folders: Folders, floor: int) -> str | None:
     """Return why nothing new can be created now; None if it can."""
     try:
         with translate_os_errors():
-            folders.check_storage()
-            check_free_space(folders, floor)
+            check_can_create(folders, floor)
     except EngineError as error:
         return error.public_message
     return None
+
+
+def check_can_create(folders: Folders, floor: int) -> None:
+    """Check before creating anything that the storage is mounted and has free space."""
+    folders.check_storage()
+    check_free_space(folders, floor)
 
 
 def check_free_space(folders: Folders, floor: int) -> None:

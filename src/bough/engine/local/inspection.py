@@ -21,7 +21,7 @@ from bough.postgres import storage
 
 _STORAGE_TIMEOUT_SECONDS = 5.0
 _BACKOFF_SECONDS = 60.0  # an unresponsive compute delays the measurement of all others
-_EMPTY_BYTES = 32 * 1024**2  # roughly the size of an empty data folder
+_EMPTY_BYTES = 32 * 1024**2  # roughly the size of an empty data directory
 
 logger = log.get_logger(component="engine")
 
@@ -49,19 +49,19 @@ class LocalInspection:
         if sockets is None:
             return None
         async with session.open_session(sockets, limits=session.MEASUREMENT_LIMITS) as connection:
-            logical_bytes, position = await connection.read_logical_bytes(), await connection.read_position()
+            logical_bytes, status = await connection.read_logical_bytes(), await connection.read_server_status()
         # After the session: if the compute restarts in between, the CPU seconds are those of the new run, which are
         # fewer. In the other order, those of the old run would be counted again for the new one.
-        vitals = await self._running.measure_processes(endpoint)
-        if vitals is None:
+        process_usage = await self._running.measure_processes(endpoint)
+        if process_usage is None:
             return None
         lag = await self._replication_monitor.measure_lag(endpoint)
         return ComputeUsage(
             logical_bytes=logical_bytes,
-            memory_bytes=vitals.memory_bytes,
-            cpu_seconds=vitals.cpu_seconds,
-            wal_position=position.wal,
-            started_at=position.started_at,
+            memory_bytes=process_usage.memory_bytes,
+            cpu_seconds=process_usage.cpu_seconds,
+            wal_position=status.wal,
+            started_at=status.started_at,
             replica_lag_bytes=lag.bytes,
             replica_lag_seconds=lag.seconds,
             cu=await asyncio.to_thread(self._sizes.read_size, endpoint),
@@ -99,7 +99,7 @@ class LocalInspection:
 
     async def _measure_files(self, endpoint: EndpointId) -> StorageUsage | None:
         """Measure the files of a compute that does not answer."""
-        run = await asyncio.to_thread(self._running.runs.get, endpoint)
+        run = await self._running.find_run(endpoint)
         if run is None:
             return None
         footprint = await asyncio.to_thread(measure_footprint, self._volumes.folder(run.volume_id).data)

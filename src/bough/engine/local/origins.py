@@ -30,7 +30,7 @@ class VolumeStart(NamedTuple):
 
 
 def is_unchanged_since(data: Path, record: VolumeRecord, point: Point) -> bool:
-    """Whether a stopped volume was not written to after the point; False if that is unknown."""
+    """Return whether a stopped volume was not written to after the point; False if that is unknown."""
     if backup_label.read_pending_label(data) is not None:
         return _is_after(point, record.origin.at, record.origin_lsn)
     try:

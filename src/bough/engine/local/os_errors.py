@@ -4,7 +4,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bough.engine.local.tenant_files import TenantFileError
+from bough.engine.local.tenant_file_checks import TenantFileError
 from bough.engine.port import EngineError
 
 

@@ -63,7 +63,7 @@ class ProjectUsers:
 
 def _find_users(volumes: Volumes) -> Iterator[Identity]:
     data = (volumes.folder(volume).data for volume in volumes.list_volumes_and_bases())
-    for path in (*data, *map(volumes.archive_path, volumes.list_archives())):
+    for path in (*data, *map(volumes.wal_archive_path, volumes.list_wal_archives())):
         with suppress(FileNotFoundError):
             status = path.stat()
             yield Identity(status.st_uid, status.st_gid)

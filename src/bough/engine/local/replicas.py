@@ -40,14 +40,14 @@ class Replicas:
         locks: NamedLocks,
         *,
         slots: ReplicationSlots,
-        check_free_space: Callable[[], None],
+        check_can_create: Callable[[], None],
     ) -> None:
         self._branch_volumes = branch_volumes
         self._running = running
         self._folders = folders
         self._volumes = volumes
         self._locks = locks  # of volumes: a stopped primary must not start while its WAL is copied
-        self._check_free_space = check_free_space
+        self._check_can_create = check_can_create
         self._slots = slots
 
     async def prepare(self, spec: ComputeSpec, primary: PrimarySpec, install: Install) -> ComputeSpec:
@@ -100,12 +100,12 @@ class Replicas:
 
     async def _create(self, spec: ComputeSpec, primary: PrimarySpec, install: Install) -> None:
         await self._volumes.ensure_absent(spec.volume_id, spec.project_id)
-        await asyncio.to_thread(self._check_free_space)
+        await asyncio.to_thread(self._check_can_create)
         copy = BranchSpec(
             project_id=spec.project_id,
             volume_id=spec.volume_id,
             install=spec.install,
-            parent=primary.volume_id,
+            source_volume_id=primary.volume_id,
             is_replica=True,
         )
         await self._branch_volumes.create(copy, install)
@@ -135,7 +135,7 @@ class Replicas:
         folder.write_record(replace(record, origin_lsn=control.checkpoint))
 
     def _is_usable(self, spec: ComputeSpec, primary: PrimarySpec) -> bool:
-        """Whether the WAL that the copy needs next still exists.
+        """Return whether the WAL that the copy needs next still exists.
 
         Its own WAL may end with a complete segment that the primary no longer has.
         """

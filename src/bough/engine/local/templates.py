@@ -1,4 +1,4 @@
-"""Template data folders, one per install: initdb runs once, and every new project is a clone."""
+"""Template data directories, one per install: initdb runs once, and every new project is a clone."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ class Templates:
         return self._root / install
 
     def ensure(self, install: Install, progress: Progress = ignore_progress) -> Path:
-        """Return the data folder to clone. Concurrent callers wait for each other."""
+        """Return the data directory to clone. Concurrent callers wait for each other."""
         path = self.path(install.id)
         if path.exists():
             return path

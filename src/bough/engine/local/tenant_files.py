@@ -6,63 +6,33 @@ folders, no link is followed, only regular files are read, and every read and ev
 
 import errno
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
-MAX_FILE_BYTES = 1024**3  # Postgres never creates a larger file
-MAX_DEPTH = 32  # of nested folders; Postgres nests five deep, and each level keeps a file open
-MAX_TREE_ENTRIES = 1_000_000
-MAX_FOLDER_ENTRIES = 400_000  # of one folder, when the list is kept in memory: 1.5 TB of WAL
+from bough.engine.local.tenant_file_checks import (
+    MAX_FOLDER_ENTRIES,
+    MAX_TREE_ENTRIES,
+    TenantFileError,
+    TooManyEntries,
+    check_regular_file,
+    to_tenant_file_error,
+)
+
 BLOCK_BYTES = 512  # the unit of st_blocks
 
 _OWN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FOLDER_FLAGS = _OWN_FOLDER_FLAGS | os.O_NOFOLLOW
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_MAX_SHOWN_CHARACTERS = 80  # of a name in a message
-# Errors of a lookup that finds a link or a file of another type.
-_WRONG_TYPE_ERRORS = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENODEV, errno.ENOTEMPTY)
 
 FolderRef = Path | int  # the path of a folder that no tenant can replace, or an open folder
 
 
-class TenantFileError(OSError):
-    """A file of a tenant is not what Postgres creates. A retry finds the same."""
-
-    def __init__(self, message: str, error_number: int = errno.EPERM) -> None:
-        super().__init__(error_number, message)
-
-    @property
-    def message(self) -> str:
-        return str(self.strerror)
-
-
-class CopyTimeout(TenantFileError):
-    """A copy took too long."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"The branch's files cannot be used: copying them takes longer than {seconds / 3600:g} hours.")
-
-
-class TooManyEntries(TenantFileError):
-    """A folder or a tree has more entries than the limit."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"The branch's files cannot be used: there are more than {limit}.", errno.EMLINK)
-
-
-def printable_name(name: str) -> str:
-    """Return a tenant's file name for a message: short, and without control characters."""
-    text = ascii(name)[1:-1]
-    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."
-
-
 @contextmanager
 def open_folder(path: Path | str, within: int | None = None) -> Iterator[int]:
-    """Open a folder of ours, or a relative path within an open folder, no part of which may be a link."""
+    """Open a folder of the platform, or a relative path within an open folder, no part of which may be a link."""
     descriptor = os.open(path, _OWN_FOLDER_FLAGS) if within is None else _open_path(within, str(path), FOLDER_FLAGS)
     try:
         yield descriptor
@@ -72,7 +42,7 @@ def open_folder(path: Path | str, within: int | None = None) -> Iterator[int]:
 
 @contextmanager
 def open_tenant_folder(path: Path) -> Iterator[int]:
-    """Open a folder that a tenant may have replaced by a link. Its parent folder is ours, or may not be a link."""
+    """Open a folder that a tenant may have replaced by a link. Its parent is the platform's, or may not be a link."""
     with open_folder(path.parent) as parent, open_folder(path.name, parent) as descriptor:
         yield descriptor
 
@@ -95,17 +65,6 @@ def open_file_descriptor(name: str, within: FolderRef) -> int:
         os.close(descriptor)
         raise
     return descriptor
-
-
-def check_regular_file(status: os.stat_result, name: str, limit: int | None = None) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise TenantFileError(f"The branch's files cannot be used: {printable_name(name)} is not a regular file.")
-    if limit is not None and status.st_size > limit:
-        raise TenantFileError(
-            f"The branch's files cannot be used: {printable_name(name)} has {status.st_size} bytes, more than "
-            f"the {limit} that Postgres writes.",
-            errno.EFBIG,
-        )
 
 
 def read_file(name: str, within: FolderRef, limit: int) -> bytes:
@@ -138,7 +97,7 @@ def stat_file(name: str, within: FolderRef) -> os.stat_result:
 
 
 def entry_exists(name: str, within: FolderRef) -> bool:
-    """Whether the relative path exists, be it as a link."""
+    """Return whether the relative path exists, be it as a link."""
     try:
         stat_file(name, within)
     except (FileNotFoundError, TenantFileError):
@@ -161,11 +120,6 @@ def list_names(folder: int, limit: int = MAX_FOLDER_ENTRIES) -> list[str]:
     if len(names) > limit:
         raise TooManyEntries(limit)
     return names
-
-
-def check_depth(depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise TenantFileError(f"The branch's files cannot be used: its folders are nested {depth} deep.", errno.ELOOP)
 
 
 def write_file(name: str, within: FolderRef, content: bytes, owner: tuple[int, int] | None = None) -> None:
@@ -239,16 +193,6 @@ def _translate_type_errors(name: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise to_tenant_file_error(error, name) from error
-
-
-def to_tenant_file_error(error: OSError, name: str) -> OSError:
-    """Return a TenantFileError if the lookup found a link or a file of another type; otherwise the error itself."""
-    if error.errno not in _WRONG_TYPE_ERRORS:
-        return error
-    message = (
-        f"The branch's files cannot be used: {printable_name(name)} is a link or not of the type that Postgres uses."
-    )
-    return TenantFileError(message, error.errno)
 
 
 def descriptor_path(folder: int, name: str) -> Path:

@@ -13,13 +13,13 @@ from pathlib import Path
 from bough.engine.local.tenant_files import FOLDER_FLAGS, open_folder
 
 _MAX_PENDING_FOLDERS = 10_000  # names kept in memory per folder
-_MAX_ROUNDS = 1000  # of emptying a folder to which a process of our own user adds entries
+_MAX_ROUNDS = 1000  # of emptying a folder to which a process of the platform's user adds entries
 _IS_FOLDER = (errno.EISDIR, errno.EPERM)
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove whatever has that path, if anything; its parent folder is ours."""
+    """Remove whatever has that path, if anything; its parent folder is the platform's."""
     with suppress(FileNotFoundError), open_folder(path.parent) as parent:
         remove_entry(path.name, parent)
 

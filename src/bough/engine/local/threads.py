@@ -18,7 +18,7 @@ async def run_shielded(
     """Run `work` in a thread, and wait for its end even if the caller is cancelled.
 
     A thread cannot be cancelled, and returning early would release the caller's lock while it works. `on_cancel` can
-    tell it to hurry.
+    tell it to finish early.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.wrap_future(submit_work(work, lambda run: loop.run_in_executor(executor, run)))

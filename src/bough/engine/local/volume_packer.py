@@ -2,7 +2,7 @@
 
 A pack shares no blocks with other volumes. So a volume is packed only if the pack is smaller than what the volume alone
 holds; otherwise only its recycled WAL segments are removed. One small file decides: unless it says that the volume is
-packed, the data folder is valid and a pack is a leftover; if it does, the pack is valid and a data folder is a
+packed, the data directory is valid and a pack is a leftover; if it does, the pack is valid and a data directory is a
 leftover.
 """
 
@@ -16,7 +16,8 @@ from bough.engine.local.computes import process
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.durable_files import sync_files, sync_filesystem, sync_folder
 from bough.engine.local.folders import Folders
-from bough.engine.local.tenant_files import MAX_FILE_BYTES, list_names, open_tenant_folder, read_head, unlink
+from bough.engine.local.tenant_file_checks import MAX_FILE_BYTES
+from bough.engine.local.tenant_files import list_names, open_tenant_folder, read_head, unlink
 from bough.engine.local.threads import FairThreadPool, run_shielded
 from bough.engine.local.volumes.atomic_folders import REMOVAL_SUFFIX, STAGING_SUFFIX
 from bough.engine.local.volumes.control_files import read_control_file
@@ -51,12 +52,12 @@ class VolumePacker:
         record = await asyncio.to_thread(self._read_record, folder)
         # Processes that a killed server left could still write.
         await run_shielded(lambda: process.clean_up_after_crash(folder.data, folder.pg_wal_of(record)))
-        await self._packers.run(lambda: self._archive(folder, self._read_record(folder)), record.project_id)
+        await self._packers.run(lambda: self._pack(folder, self._read_record(folder)), record.project_id)
 
     async def unpack(self, volume: VolumeId) -> None:
         folder = self._volumes.folder(volume)
         record = await asyncio.to_thread(self._read_record, folder)
-        await self._unpackers.run(lambda: self._restore(folder, self._read_record(folder)), record.project_id)
+        await self._unpackers.run(lambda: self._ensure_unpacked(folder, self._read_record(folder)), record.project_id)
 
     def close(self) -> None:
         self._packers.close()
@@ -70,7 +71,7 @@ class VolumePacker:
             raise EngineError("The branch's volume is still being recovered.")
         return record
 
-    def _archive(self, folder: VolumeFolder, record: VolumeRecord) -> None:
+    def _pack(self, folder: VolumeFolder, record: VolumeRecord) -> None:
         state = folder.read_archived_state()
         if state is None or not state.is_packed:
             _drop_pack(folder)
@@ -119,17 +120,17 @@ class VolumePacker:
         if record.has_external_wal:
             self._volumes.driver.remove(folder.external_wal)
 
-    def _restore(self, folder: VolumeFolder, record: VolumeRecord) -> None:
+    def _ensure_unpacked(self, folder: VolumeFolder, record: VolumeRecord) -> None:
         state = folder.read_archived_state()
         if state is not None and state.is_packed:
             self._drop_data(folder, record)
             self._check_free_space()
-            self._unpack(folder, record)
+            self._extract(folder, record)
         if state is not None:
             folder.write_archived_state(None)
         _drop_pack(folder)
 
-    def _unpack(self, folder: VolumeFolder, record: VolumeRecord) -> None:
+    def _extract(self, folder: VolumeFolder, record: VolumeRecord) -> None:
         staged = _with_suffix(folder.data, STAGING_SUFFIX)
         try:
             self._volumes.driver.make_folder(staged)

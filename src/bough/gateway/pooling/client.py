@@ -1,17 +1,17 @@
 """A client of a pooled host: it has a server connection only while a transaction is open."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 
 from bough.gateway.activity import TrafficCounters
-from bough.gateway.channel import Channel, ConnectionLost, is_disconnected
+from bough.gateway.channel import Channel, is_disconnected
 from bough.gateway.errors import QUERY_CANCELED
+from bough.gateway.pooling.client_transport import CLIENT_BLOCKED, WAITING, ClientTransport
+from bough.gateway.pooling.frontend_messages import FLUSH, TERMINATE
 from bough.gateway.pooling.pool import Pool
-from bough.gateway.pooling.reader import ClientReader
+from bough.gateway.pooling.replay import is_single_transaction
 from bough.gateway.pooling.requests import RequestStream
 from bough.gateway.pooling.server_connection import ServerConnection
-from bough.gateway.pooling.translation import FLUSH, MessageTranslator
-from bough.gateway.pooling.writer import BufferedWriter
+from bough.gateway.pooling.translation import MessageTranslator
 from bough.gateway.wire import messages
 from bough.gateway.wire.framing import HEADER_LENGTH
 from bough.gateway.wire.hints import add_hint
@@ -19,29 +19,15 @@ from bough.gateway.wire.messages import ErrorResponse
 from bough.gateway.wire.protocol_error import ProtocolError
 
 _CHECK_AFTER_SECONDS = 0.02  # a client that waited longer may have disconnected
-HALF_CLOSED_SECONDS = 10.0  # how long a half-closed client gets replies
-_BUFFER = bytearray(65536)
-_BUFFER_VIEW = memoryview(_BUFFER)
-_TERMINATE = messages.TERMINATE[0]
-_NEEDS_NO_SERVER = frozenset((_TERMINATE, FLUSH))
+_NEEDS_NO_SERVER = frozenset((TERMINATE, FLUSH))
 _READY_IDLE = messages.READY_FOR_QUERY_HEADER + b"I"
 
-# The reasons why the client is not read.
-_WAITING, _SERVER_BLOCKED, _CLIENT_BLOCKED, _FINISHED = 1, 2, 4, 8
 
-
-class PooledClient:
+class PooledClient(ClientTransport):
     __slots__ = (
-        "_channel",
-        "_counters",
-        "_has_ended",
-        "_loop",
         "_on_end",
         "_pool",
-        "_reader",
         "_replay_buffer",
-        "_timer",
-        "_writer",
         "application_name",
         "idle_since",
         "last_server",
@@ -62,13 +48,11 @@ class PooledClient:
         counters: TrafficCounters,
         on_end: Callable[[], None],
     ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._channel = channel
+        super().__init__(channel, counters)
         self._pool = pool
-        self._counters = counters
         self._on_end = on_end
         self.requests = RequestStream(pool.catalog)
-        self.unnamed_statement = self.requests.translation.unnamed_statement
+        self.unnamed_statement = self.requests.translator.unnamed_statement
         self.application_name = application_name
         self.session_settings: Mapping[bytes, bytes] = {}
         self.reported_parameters = pool.get_greeting(application_name)
@@ -78,18 +62,10 @@ class PooledClient:
         self.idle_since = self._loop.time()
         self.pending_input = b""  # received while it has no server
         self._replay_buffer = b""  # the first messages to its server, while they may have to be sent again
-        self._writer = BufferedWriter(channel, self._on_flushed, self._on_unreachable)
-        self._reader = ClientReader(channel.fd, self._on_readable)
-        self._has_ended = False
-        self._timer: asyncio.TimerHandle | None = None
 
     def encode_greeting(self, backend_key_data: bytes) -> bytes:
         """Encode the greeting of Postgres, with a cancel key of the gateway."""
         return messages.AUTHENTICATION_OK + self.reported_parameters.encode() + backend_key_data + _READY_IDLE
-
-    def start(self) -> None:
-        self._reader.start()
-        self._on_readable()  # TLS may have buffered data already
 
     @property
     def is_idle(self) -> bool:
@@ -102,43 +78,26 @@ class PooledClient:
         self._on_lost()
 
     @property
-    def translation(self) -> MessageTranslator:
-        return self.requests.translation
-
-    @property
-    def has_finished_sending(self) -> bool:
-        """The client has closed its sending side."""
-        return self._reader.is_blocked(_FINISHED)
+    def translator(self) -> MessageTranslator:
+        return self.requests.translator
 
     @property
     def is_waiting(self) -> bool:
-        return self._reader.is_blocked(_WAITING) and self.server is None
+        return self._reader.is_blocked(WAITING) and self.server is None
 
     # Messages from the client.
-
-    def _on_readable(self) -> None:
-        try:
-            count = self._channel.receive(_BUFFER_VIEW)
-        except ConnectionLost:
-            return self._on_lost()
-        if count is None:
-            return None
-        if count == 0:
-            return self._on_finished()
-        self._counters.bytes_in += count
-        return self._handle_input(_BUFFER, count, _BUFFER_VIEW)
 
     def _handle_input(self, data: bytes | bytearray, count: int, view: memoryview) -> None:
         requests = self.requests
         try:
             if self.server is None:
                 if count == HEADER_LENGTH and requests.is_at_message_boundary and data[0] in _NEEDS_NO_SERVER:
-                    return self._on_lost() if data[0] == _TERMINATE else None
+                    return self._on_lost() if data[0] == TERMINATE else None
                 if not requests.needs_server(data, count):
                     return requests.buffer(data[:count])
                 if not self._pool.assign_server(self):
                     self.pending_input = bytes(data[:count])
-                    return self._reader.block(_WAITING)
+                    return self._reader.block(WAITING)
             return self._forward(data, count, view)
         except ProtocolError as error:
             return self.disconnect(ErrorResponse(sqlstate=error.sqlstate, message=str(error)).encode())
@@ -150,7 +109,7 @@ class PooledClient:
         out = requests.process(data, count, server.pending_replies)
         if requests.deferred:
             self.pending_input, requests.deferred = requests.deferred, b""
-            self._reader.block(_WAITING)
+            self._reader.block(WAITING)
         self._replay_buffer = bytes(view[:count]) if is_first and requests.is_at_message_boundary else b""
         if out is None:
             server.send(view[:count])
@@ -163,13 +122,6 @@ class PooledClient:
 
     # Calls from its server connection.
 
-    def write(self, data: memoryview | bytes) -> bool:
-        self._counters.bytes_out += len(data)
-        if self._writer.write(data):
-            return True
-        self._reader.block(_CLIENT_BLOCKED)
-        return False
-
     def add_hint(self, error: bytes) -> bytes | None:
         hint = self._counters.read_only_hint
         return add_hint(error, hint) if hint else None
@@ -178,20 +130,14 @@ class PooledClient:
         data, self.pending_input = self.pending_input, b""
         if data and self._loop.time() - self.waiting_since > _CHECK_AFTER_SECONDS and is_disconnected(self._channel.fd):
             return self._on_lost()
-        self._reader.unblock(_WAITING)
+        self._reader.unblock(WAITING)
         if data:
             self._handle_input(data, len(data), memoryview(data))
         return None
 
     def set_session_settings(self, settings: Mapping[bytes, bytes]) -> None:
         self.session_settings = settings
-        self.requests.translation.prepared.context = frozenset(settings.items())
-
-    def pause_reading(self) -> None:
-        self._reader.block(_SERVER_BLOCKED)
-
-    def resume_reading(self) -> None:
-        self._reader.unblock(_SERVER_BLOCKED)
+        self.requests.translator.prepared.context = frozenset(settings.items())
 
     def detach(self) -> None:
         self.last_server, self.server = self.server, None
@@ -205,13 +151,13 @@ class PooledClient:
         return bool(self._replay_buffer)
 
     def can_replay(self) -> bool:
-        return bool(self._replay_buffer) and self.requests.is_single_transaction(self._replay_buffer)
+        return bool(self._replay_buffer) and is_single_transaction(self._replay_buffer, self.translator.prepared)
 
     def replay(self) -> None:
         self.server = None
         self.pending_input = self._replay_buffer or self.pending_input
         self._replay_buffer = b""
-        self._reader.block(_WAITING)
+        self._reader.block(WAITING)
         if self.pending_input:
             self._pool.enqueue(self, at_front=True)
 
@@ -235,30 +181,24 @@ class PooledClient:
             return self.disconnect(QUERY_CANCELED.encode())
         self.pending_input = b""
         self.write(QUERY_CANCELED.encode() + _READY_IDLE)
-        self._reader.unblock(_WAITING)
+        self._reader.unblock(WAITING)
         if rest:
             self._handle_input(rest, len(rest), memoryview(rest))
         return None
 
     def _on_flushed(self) -> None:
-        self._reader.unblock(_CLIENT_BLOCKED)
+        self._reader.unblock(CLIENT_BLOCKED)
         if self.server is not None:
             self.server.resume()
 
     # End of the session.
 
     def _on_finished(self) -> None:
-        """The client has closed its sending side, but may still read replies."""
         if self.has_finished_sending:
             return None
         if not self.pending_input and (self.server is None or not self.server.pending_replies.expected):
             return self._on_lost()
-        self._reader.block(_FINISHED)
-        self._timer = self._loop.call_later(HALF_CLOSED_SECONDS, self._on_lost)
-        return None
-
-    def _on_unreachable(self) -> None:
-        self._loop.call_soon(self._on_lost)
+        return self._half_close()
 
     def _on_lost(self) -> None:
         self._abandon()
@@ -271,15 +211,6 @@ class PooledClient:
         elif self.pending_input:
             self._pool.dequeue(self)
 
-    def _end(self) -> None:
-        if self._has_ended:
-            return
-        self._has_ended = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self._reader.close()
-        self._writer.stop()
-        self._channel.shutdown_write()
-        self._channel.close()
+    def _on_closed(self) -> None:
         self._pool.remove_client(self)
         self._on_end()

@@ -7,58 +7,27 @@ messages up to the next Sync. The entries of skipped messages are removed and th
 
 from collections import deque
 from collections.abc import Callable
-from enum import IntEnum
 from functools import partial
 
+from bough.gateway.pooling.expected_replies import (
+    CALL,
+    COPY_END,
+    LAST_BATCH_END,
+    QUERY,
+    SYNC,
+    ExpectedReply,
+    ReplacementError,
+    ReplyKind,
+    Undo,
+    is_change,
+)
 from bough.gateway.pooling.session_state import SessionState
 from bough.gateway.pooling.statements import PreparedStatement, UnnamedStatement, encode_close
 from bough.gateway.wire.rejections import StatementRejection
 
-
-class ReplyKind(IntEnum):
-    SYNC = 1  # ReadyForQuery after a Sync
-    QUERY = 2  # ReadyForQuery after a simple query or a function call
-    COPY_END = 3  # no reply: the client's COPY data ends here
-    PARSE = 4  # forwarded to the client
-    PARSE_OURS = 5  # not forwarded
-    CLOSE = 6
-    CLOSE_OURS = 7
-    SENTINEL = 8  # a Close of ours whose reply proves that everything before it succeeded
-    REJECTED = 9  # an error, replaced by the gateway's own
-    DESCRIBE = 10
-    DESCRIBE_OURS = 11
-    DEALLOCATE = 12  # CommandComplete
-    PARSE_UNNAMED = 13
-    CLOSE_UNNAMED = 14
-
-
-class ReplacementError:
-    """The error that the client gets instead of the one from Postgres."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: bytes) -> None:
-        self.error = error
-
-
-Undo = Callable[[], None]
-ExpectedReply = tuple[ReplyKind, Undo | ReplacementError | PreparedStatement | None]
-
-SYNC: ExpectedReply = (ReplyKind.SYNC, None)
-QUERY: ExpectedReply = (ReplyKind.QUERY, None)
-CALL: ExpectedReply = (ReplyKind.QUERY, None)  # a separate object: a call does not end the unnamed statement
-COPY_END: ExpectedReply = (ReplyKind.COPY_END, None)
-CLOSE: ExpectedReply = (ReplyKind.CLOSE, None)
-CLOSE_UNNAMED: ExpectedReply = (ReplyKind.CLOSE_UNNAMED, None)
-CLOSE_OURS: ExpectedReply = (ReplyKind.CLOSE_OURS, None)
-SENTINEL: ExpectedReply = (ReplyKind.SENTINEL, None)
-PARSE_OURS: ExpectedReply = (ReplyKind.PARSE_OURS, None)
-
 IDLE, IN_TRANSACTION, FAILED = b"ITE"
-_LAST_BATCH_END = ReplyKind.QUERY  # kinds up to this one end a batch
 _PARSE_UNNAMED, _CLOSE_UNNAMED = ReplyKind.PARSE_UNNAMED, ReplyKind.CLOSE_UNNAMED
 _STATEMENT_CHANGES = frozenset((ReplyKind.PARSE, _PARSE_UNNAMED, _CLOSE_UNNAMED))
-_DESCRIPTIONS = frozenset((ReplyKind.DESCRIBE, ReplyKind.DESCRIBE_OURS))
 
 
 class PendingReplies(SessionState):
@@ -69,7 +38,8 @@ class PendingReplies(SessionState):
         self.unnamed_statement = UnnamedStatement()  # of the current client
         self.has_unnamed = False  # the session has it, or will have it when the next batch begins
         self.is_unsynced = False  # messages were sent that no Sync has followed
-        self.describe_callbacks: deque[Callable[[bytes], None]] = deque()  # called with the description's hash
+        # Called with the hash of the description. None: the gateway does not need it.
+        self.describe_callbacks: deque[Callable[[bytes], None] | None] = deque()
         self.is_skipping = False  # Postgres skips all messages up to the next Sync
         self._has_bound = False  # since the last Sync
         self._is_copying = False
@@ -83,7 +53,7 @@ class PendingReplies(SessionState):
     @property
     def is_implicit_transaction(self) -> bool:
         """A statement bound now would be a transaction of its own."""
-        has_begun = self._has_bound or any(kind <= _LAST_BATCH_END for kind, _ in self.expected)
+        has_begun = self._has_bound or any(kind <= LAST_BATCH_END for kind, _ in self.expected)
         return self.status == IDLE and not has_begun
 
     @property
@@ -102,9 +72,9 @@ class PendingReplies(SessionState):
             return True
         has_changed = False
         for entry in self.expected:
-            if entry[0] <= _LAST_BATCH_END and has_changed:
+            if entry[0] <= LAST_BATCH_END and has_changed:
                 return False
-            has_changed = has_changed or _is_change(entry)
+            has_changed = has_changed or is_change(entry)
         return True
 
     @property
@@ -120,16 +90,20 @@ class PendingReplies(SessionState):
     def expect(self, entry: ExpectedReply) -> None:
         if not self.is_skipping:
             self.expected.append(entry)
-            self._change_count += _is_change(entry)
+            self._change_count += is_change(entry)
         elif callable(entry[1]):
             entry[1]()  # Postgres skips the message
 
     def expect_rejection(self, rejection: StatementRejection) -> None:
         self.expect((ReplyKind.REJECTED, ReplacementError(rejection.encode_error())))
 
-    def expect_description(self, kind: ReplyKind, callback: Callable[[bytes], None]) -> None:
+    def expect_description(self, kind: ReplyKind, callback: Callable[[bytes], None] | None) -> None:
         self.describe_callbacks.append(callback)
         self.expect((kind, self._drop_describe_callback))
+
+    def expect_unused_description(self) -> None:
+        """Expect the description of a statement that only the client needs, so that no other statement gets it."""
+        self.expect_description(ReplyKind.DESCRIBE, None)
 
     def _drop_describe_callback(self) -> None:
         self.describe_callbacks.popleft()
@@ -189,7 +163,7 @@ class PendingReplies(SessionState):
         if not self.expected:
             return None
         entry = kind, subject = self.expected.popleft()
-        self._change_count -= _is_change(entry)
+        self._change_count -= is_change(entry)
         if isinstance(subject, PreparedStatement):
             self.unnamed_statement.statement, self.has_unnamed = subject, True
         elif kind is _CLOSE_UNNAMED:
@@ -198,7 +172,7 @@ class PendingReplies(SessionState):
 
     def complete_deallocate(self) -> None:
         if self.expected and self.expected[0][0] is ReplyKind.DEALLOCATE:
-            self._change_count -= _is_change(self.expected.popleft())
+            self._change_count -= is_change(self.expected.popleft())
 
     def on_error(self) -> None:
         self._is_copying = False
@@ -209,7 +183,7 @@ class PendingReplies(SessionState):
 
     def on_ready(self, status: int) -> None:
         expected = self.expected
-        if expected and expected[0][0] > _LAST_BATCH_END:
+        if expected and expected[0][0] > LAST_BATCH_END:
             self._undo_skipped()
         if expected and expected.popleft() is QUERY:
             self.unnamed_statement.statement = None
@@ -243,9 +217,9 @@ class PendingReplies(SessionState):
         expected = self.expected
         undone: list[Undo] = []
         skips_query = False
-        while expected and (expected[0][0] > _LAST_BATCH_END or (skips_query and expected[0] in (QUERY, CALL))):
+        while expected and (expected[0][0] > LAST_BATCH_END or (skips_query and expected[0] in (QUERY, CALL))):
             entry = expected.popleft()
-            self._change_count -= _is_change(entry)
+            self._change_count -= is_change(entry)
             skips_query = skips_query or entry[0] is ReplyKind.SENTINEL
             if callable(entry[1]):
                 undone.append(entry[1])
@@ -253,7 +227,3 @@ class PendingReplies(SessionState):
         for undo in reversed(undone):
             undo()
         return bool(expected)
-
-
-def _is_change(entry: ExpectedReply) -> bool:
-    return callable(entry[1]) and entry[0] not in _DESCRIPTIONS

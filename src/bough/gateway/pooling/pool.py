@@ -7,35 +7,22 @@ no reset. Clients wait in the order in which they came.
 import asyncio
 import hashlib
 from collections import OrderedDict, deque
-from typing import Protocol
 
 from bough.domain.pooler import PoolSettings
 from bough.gateway.backend import Backend, BackendConnector
 from bough.gateway.pooling import eviction
 from bough.gateway.pooling.eviction import WaitingClient
 from bough.gateway.pooling.extensions import StatefulExtensions
-from bough.gateway.pooling.reported_parameters import APPLICATION_NAME, ReportedParameters
+from bough.gateway.pooling.reported_parameters import ReportedParameters
 from bough.gateway.pooling.server_connection import ServerConnection
-from bough.gateway.pooling.server_login import ServerGreeting, ServerLoginFailed, TooManyConnections, log_in_server
+from bough.gateway.pooling.server_login import ServerGreeting, ServerLoginFailed
+from bough.gateway.pooling.server_opener import PoolBudget, ServerOpener
 from bough.gateway.pooling.statements import StatementCatalog
 from bough.gateway.routing import ConnectionTarget
 from bough.ids import EndpointId
 
 TICK_SECONDS = 0.1
 AFFINITY_SECONDS = 0.02  # how long a server connection is reserved for its last client, if another can be opened
-_MAX_OPENING = 8  # server connections opened at the same time
-
-
-class PoolBudget(Protocol):
-    """The budget of server connections that the pools of an endpoint share."""
-
-    def acquire_server(self, pool: "Pool") -> bool:
-        """Take one server connection from the budget, if possible."""
-
-    def release_server(self, pool: "Pool") -> None: ...
-
-    def remove_if_empty(self, pool: "Pool") -> None:
-        """Remove the pool if it has no clients and no server connections."""
 
 
 class Pool:
@@ -45,7 +32,7 @@ class Pool:
         target: ConnectionTarget,
         settings: PoolSettings,
         connector: BackendConnector,
-        budget: PoolBudget,
+        budget: PoolBudget["Pool"],
     ) -> None:
         self.endpoint = endpoint
         self.budget_key = _budget_key(endpoint, target)
@@ -58,22 +45,20 @@ class Pool:
         self.idle: OrderedDict[ServerConnection, None] = OrderedDict()  # longest idle first
         self.waiting: deque[WaitingClient] = deque()
         self.waits, self.waited_seconds = 0, 0.0  # since the last report
-        self._connector = connector
         self._budget = budget
         self._loop = asyncio.get_running_loop()
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opener = ServerOpener(self, connector, budget)
         self._greeting = ServerGreeting()
-        self._is_budget_exhausted = False  # at the last attempt
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def waiting_count(self) -> int:
         """The number of clients that wait for a server connection or for the greeting."""
-        return len(self.waiting) + len(self._greeting)
+        return len(self.waiting) + self._greeting.waiting_count
 
     @property
     def is_empty(self) -> bool:
-        return not (self.clients or self.servers or self._opening or self._greeting)
+        return not (self.clients or self.servers or self._opener.is_opening or self._greeting.waiting_count)
 
     # Clients.
 
@@ -82,7 +67,7 @@ class Pool:
         if self._greeting.is_known:
             return
         waiter = self._greeting.add_waiter()
-        self._grow(0)
+        self._opener.open_for(self.waiting_count)
         self._schedule_tick()
         try:
             await self._greeting.wait(waiter, self.settings)
@@ -108,7 +93,7 @@ class Pool:
             self.waiting.appendleft(client)
         else:
             self.waiting.append(client)
-        self._grow(0)
+        self._opener.open_for(self.waiting_count)
         self._schedule_tick()
 
     def dequeue(self, client: WaitingClient) -> None:
@@ -137,7 +122,7 @@ class Pool:
         if now - server.idle_since > AFFINITY_SECONDS:
             # The most recently used unreserved one, so that the others become idle long enough to be closed.
             server = next(each for each in reversed(idle) if now - each.idle_since > AFFINITY_SECONDS)
-        elif server.last_client is not None and self._grow(1):
+        elif server.last_client is not None and self._opener.open_for(self.waiting_count + 1):
             return None
         del idle[server]
         if server.can_serve(client):
@@ -170,53 +155,18 @@ class Pool:
         self.servers.discard(server)
         self.idle.pop(server, None)
         self._budget.release_server(self)
-        self._is_budget_exhausted = False
-        self._grow(0)
+        self._opener.is_budget_exhausted = False
+        self._opener.open_for(self.waiting_count)
         self._budget.remove_if_empty(self)
 
-    def _grow(self, extra: int) -> bool:
-        """Open server connections for waiting clients, within the limits; return whether any are being opened."""
-        while not self._is_budget_exhausted and len(self._opening) < min(self.waiting_count + extra, _MAX_OPENING):
-            if not self._budget.acquire_server(self):
-                self._is_budget_exhausted = True
-                break
-            task = self._loop.create_task(self._open())
-            self._opening.add(task)
-            task.add_done_callback(self._on_opened)
-        return bool(self._opening)
-
-    async def _open(self) -> None:
-        application_name = (
-            next((client.application_name for client in self.waiting), b"")
-            or self.target.parameters.get(APPLICATION_NAME, "").encode()
-        )
-        try:
-            backend, reported = await log_in_server(self._connector, self.endpoint, self.target, application_name)
-        except ServerLoginFailed as reason:
-            self._budget.release_server(self)
-            self._fail(reason)
-        except BaseException as reason:
-            self._budget.release_server(self)
-            if not isinstance(reason, TooManyConnections):
-                raise
-        else:
-            self._add_server(backend, reported, application_name)
-
-    def _add_server(self, backend: Backend, reported: ReportedParameters, application_name: bytes) -> None:
+    def add_server(self, backend: Backend, reported: ReportedParameters, application_name: bytes) -> None:
         server = ServerConnection(backend, reported, self, application_name, self.settings.statements)
         self.servers.add(server)
         self._schedule_tick()
         self._greeting.set_known(server.reported_parameters)
         self.release(server)
 
-    def _on_opened(self, task: "asyncio.Task[None]") -> None:
-        self._opening.discard(task)
-        self._budget.remove_if_empty(self)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
-
-    def _fail(self, reason: ServerLoginFailed) -> None:
-        """Disconnect all waiting clients: no server connection can be opened."""
+    def fail(self, reason: ServerLoginFailed) -> None:
         self._greeting.fail(reason.__cause__ or reason)
         waiting, self.waiting = self.waiting, deque()
         for client in waiting:
@@ -228,7 +178,7 @@ class Pool:
         """Schedule maintenance while there is something to maintain."""
         if self._timer is not None:
             return
-        if self.servers or self.waiting or self._greeting or (self.clients and self.settings.client_idle_seconds):
+        if self.servers or self.waiting_count or (self.clients and self.settings.client_idle_seconds):
             self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def _tick(self) -> None:
@@ -240,16 +190,15 @@ class Pool:
 
     def _maintain(self) -> None:
         now = self._loop.time()
-        self._is_budget_exhausted = False
+        self._opener.is_budget_exhausted = False
         eviction.evict_expired(self, now)
         if self.waiting_count:
-            self._grow(0)
+            self._opener.open_for(self.waiting_count)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for task in self._opening:
-            task.cancel()
+        self._opener.close()
         for server in tuple(self.servers):
             server.close()
 

@@ -18,7 +18,7 @@ class PoolClient(Protocol):
     pending_input: bytes  # received without a server connection, or deferred until a query of ours is answered
 
     @property
-    def translation(self) -> MessageTranslator: ...
+    def translator(self) -> MessageTranslator: ...
 
     @property
     def has_finished_sending(self) -> bool:

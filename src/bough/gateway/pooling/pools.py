@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 
-from bough.domain.gateway_protocol import PoolReport
+from bough.domain.gateway_reports import PoolReport
 from bough.domain.pooler import PoolSettings
 from bough.gateway.backend import BackendConnector
 from bough.gateway.errors import POOLED_REPLICATION_UNSUPPORTED, ConnectionRejected

@@ -8,7 +8,8 @@ Postgres reports when the result type of a cached plan changes.
 from collections.abc import Callable
 from functools import partial
 
-from bough.gateway.pooling.pending_replies import CLOSE_OURS, PARSE_OURS, PendingReplies, ReplyKind
+from bough.gateway.pooling.expected_replies import CLOSE_OURS, PARSE_OURS, ReplyKind
+from bough.gateway.pooling.pending_replies import PendingReplies
 from bough.gateway.pooling.statements import (
     FLUSH,
     NAME_PREFIX,
@@ -22,7 +23,6 @@ from bough.gateway.pooling.statements import (
 from bough.gateway.wire.rejections import StatementRejection
 from bough.gateway.wire.session_effects import NO_EFFECTS, SessionEffects, find_session_effects
 
-MAX_STATEMENT_BYTES = 1 << 20
 _MAX_TOTAL_BYTES = 8 << 20
 _MAX_NAMES = 10_000
 _MAX_CLOSED = 100
@@ -108,6 +108,7 @@ class ClientStatements:
     def describe(self, name: bytes, pending: PendingReplies) -> tuple[bytes, bytes]:
         statement = self._names.get(name)
         if statement is None:
+            pending.expect_unused_description()
             return b"", UNKNOWN_NAME if name.startswith(NAME_PREFIX) else name
         prefix = pending.ensure_prepared(statement)
         pending.expect_description(ReplyKind.DESCRIBE, partial(self._on_described, name, statement, pending))

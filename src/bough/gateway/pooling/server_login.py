@@ -66,7 +66,8 @@ class ServerGreeting:
         self._reported: ReportedParameters | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
-    def __len__(self) -> int:
+    @property
+    def waiting_count(self) -> int:
         """The number of waiting clients."""
         return len(self._waiters)
 

@@ -1,33 +1,24 @@
 """Translates the messages of a client for the server connection that serves it.
 
 Prepared statements get names of the gateway's own, and a statement that the server connection does not have is
-prepared first. A query that must not run is replaced by one that Postgres rejects.
+prepared first. A statement that must not run is replaced by one that Postgres rejects. This module handles the
+extended query protocol; `simple_query` handles the other messages.
 """
 
 from collections.abc import Callable, Mapping
 
-from bough.gateway.pooling import pending_replies, statements
-from bough.gateway.pooling.pending_replies import PendingReplies, ReplyKind
-from bough.gateway.pooling.prepared import MAX_STATEMENT_BYTES, ClientStatements, encode_rejection
-from bough.gateway.pooling.statements import (
-    UNUSED_NAME,
-    PreparedStatement,
-    StatementCatalog,
-    UnnamedStatement,
-    encode_close,
-    encode_describe,
-    encode_empty_statement,
-    encode_query,
-)
+from bough.gateway.pooling import expected_replies, frontend_messages, statements
+from bough.gateway.pooling.expected_replies import ReplyKind
+from bough.gateway.pooling.frontend_messages import MAX_STATEMENT_BYTES, Data, MessageSpan
+from bough.gateway.pooling.pending_replies import PendingReplies
+from bough.gateway.pooling.prepared import encode_rejection
+from bough.gateway.pooling.simple_query import SimpleQueryTranslator
+from bough.gateway.pooling.statements import UNUSED_NAME, PreparedStatement, encode_close, encode_describe
 from bough.gateway.wire.framing import HEADER_LENGTH
 from bough.gateway.wire.protocol_error import ProtocolError
 from bough.gateway.wire.rejections import StatementRejection
-from bough.gateway.wire.session_effects import NO_EFFECTS, SessionEffects, find_session_effects
+from bough.gateway.wire.session_effects import NO_EFFECTS, find_session_effects
 
-BIND, CALL, CLOSE, COPY_DATA, COPY_DONE, COPY_FAIL, DESCRIBE, EXECUTE, FLUSH, PARSE, QUERY, SYNC = b"BFCdcfDEHPQS"
-BATCH_ENDS = frozenset((CALL, QUERY, SYNC))
-COPY_MESSAGES = frozenset((COPY_DATA, COPY_DONE, COPY_FAIL))
-STREAMABLE = frozenset((BIND, CALL, COPY_DATA, PARSE, QUERY))
 _STATEMENT = b"S"[0]
 _TOO_LARGE = StatementRejection(
     sqlstate="54000",
@@ -35,53 +26,16 @@ _TOO_LARGE = StatementRejection(
     hint="Prepare it without a name, or use the direct host: the same name without -pooler.",
 )
 
-Data = bytes | bytearray
-MessageSpan = tuple[Data, int, int, int]  # the start and end of a message, and the end of its received part
 
-
-class MessageTranslator:
-    __slots__ = ("discards_rest", "is_waiting", "prepared", "unnamed_statement")
-
-    def __init__(self, catalog: StatementCatalog) -> None:
-        self.prepared = ClientStatements(catalog)
-        self.unnamed_statement = UnnamedStatement()
-        self.discards_rest = False  # the part of the last message still to come is not forwarded
-        self.is_waiting = False  # the last message must be translated again when its replacement has been answered
+class MessageTranslator(SimpleQueryTranslator):
+    __slots__ = ()
 
     def translate(self, kind: int, span: MessageSpan, pending: PendingReplies) -> Data | None:
         """Return the replacement for a message; None: forward it unchanged."""
         try:
-            return HANDLERS[kind](self, span, pending)
+            return _HANDLERS[kind](self, span, pending)
         except (ValueError, IndexError) as error:  # a name is not terminated
             raise ProtocolError("a message is not terminated correctly") from error
-
-    def query(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
-        if pending.is_skipping:
-            return None  # Postgres skips it
-        data, at, stop, limit = span
-        effects = find_session_effects(
-            bytes(data[at + HEADER_LENGTH : min(stop - 1, limit)]), is_transaction=pending.is_free
-        )
-        if effects.deallocates and self._must_wait(pending):
-            return statements.FLUSH
-        prefix = _encode_sentinel(pending) if pending.is_unsynced else b""
-        if effects is not NO_EFFECTS:
-            if effects.rejection is not None:
-                self.discards_rest = limit < stop
-                pending.expect_rejection(effects.rejection)
-                pending.expect(pending_replies.QUERY)
-                return prefix + encode_query(effects.rejection.failing_sql())
-            prefix += self._record_effects(effects, pending, runs=True)
-        pending.expect(pending_replies.QUERY)
-        return prefix + data[at:limit] if prefix else None
-
-    def call(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
-        if pending.is_skipping:
-            return None
-        data, at, _, limit = span
-        prefix = _encode_sentinel(pending) if pending.is_unsynced else b""
-        pending.expect(pending_replies.CALL)
-        return prefix + data[at:limit] if prefix else None
 
     def parse(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
         data, at, stop, limit = span
@@ -107,7 +61,7 @@ class MessageTranslator:
         if pending.is_unsynced:
             # A failed Parse drops the old unnamed statement, a skipped one does not. A Close of ours goes first: it
             # cannot fail, so its reply shows that the Parse is not skipped.
-            pending.expect(pending_replies.CLOSE_OURS)
+            pending.expect(expected_replies.CLOSE_OURS)
             prefix += encode_close(UNUSED_NAME)
         pending.expect_unnamed_parse(PreparedStatement(b"", body if limit == stop else b"", effects))
         return prefix + data[at:limit] if prefix else None
@@ -159,6 +113,7 @@ class MessageTranslator:
         prefix = self._use_unnamed(pending)
         if self.is_waiting:
             return prefix
+        pending.expect_unused_description()
         return prefix + data[at:stop] if prefix else None
 
     def close(self, span: MessageSpan, pending: PendingReplies) -> Data | None:
@@ -170,7 +125,7 @@ class MessageTranslator:
         pending.is_unsynced = True
         name = _parse_name(data, at, stop) if data[at + HEADER_LENGTH] == _STATEMENT else None
         if not name:
-            pending.expect(pending_replies.CLOSE if name is None else pending_replies.CLOSE_UNNAMED)
+            pending.expect(expected_replies.CLOSE if name is None else expected_replies.CLOSE_UNNAMED)
             return None
         if self._must_wait(pending):
             return statements.FLUSH
@@ -186,19 +141,8 @@ class MessageTranslator:
     def sync(self, _span: MessageSpan, pending: PendingReplies) -> None:
         pending.expect_sync()
 
-    def copy_data(self, _span: MessageSpan, _pending: PendingReplies) -> None:
-        return None
-
-    def copy_end(self, _span: MessageSpan, pending: PendingReplies) -> None:
-        pending.end_copy()
-
     def forget_all(self) -> None:
         self.prepared.forget_all()
-
-    def _must_wait(self, pending: PendingReplies) -> bool:
-        """Whether it is not known yet which statements exist, because of pending replies."""
-        self.is_waiting = not pending.has_settled_batches
-        return self.is_waiting
 
     def _use_unnamed(self, pending: PendingReplies) -> bytes:
         """Return the Parse to send before the unnamed statement is used, if the session does not have it."""
@@ -219,31 +163,6 @@ class MessageTranslator:
         pending.expect((ReplyKind.PARSE_OURS, pending.drop_unnamed))
         return statement.encode_parse()
 
-    def _record_effects(self, effects: SessionEffects, pending: PendingReplies, *, runs: bool) -> bytes:
-        """Record the effects of a query, which is run now if `runs`; return the messages to send before it."""
-        pending.record_effects(effects)
-        deallocated = [(name, self.prepared.forget(name)) for name in effects.deallocates]
-        prefix = b""
-        for name, undo in deallocated:
-            if undo is not None:
-                prefix += encode_empty_statement(name)
-                pending.expect((ReplyKind.CLOSE_OURS, None if runs else undo))
-                pending.expect(pending_replies.PARSE_OURS)
-                pending.is_dirty = pending.has_sql_prepared = True  # it may be skipped
-        for _, undo in deallocated if runs else ():
-            pending.expect((ReplyKind.DEALLOCATE, undo))
-        return prefix
-
-
-def _encode_sentinel(pending: PendingReplies) -> bytes:
-    """Return a Close to send before a simple query that follows extended ones without a Sync.
-
-    If one of them fails, Postgres skips the query too, and the missing reply shows that.
-    """
-    pending.is_unsynced = False
-    pending.expect(pending_replies.SENTINEL)
-    return encode_close(UNUSED_NAME)
-
 
 def _parse_name(data: Data, at: int, stop: int) -> bytes:
     """Parse the name in a Describe or Close message."""
@@ -253,17 +172,17 @@ def _parse_name(data: Data, at: int, stop: int) -> bytes:
 
 
 Handler = Callable[[MessageTranslator, MessageSpan, PendingReplies], Data | None]
-HANDLERS: Mapping[int, Handler] = {
-    BIND: MessageTranslator.bind,
-    CALL: MessageTranslator.call,
-    CLOSE: MessageTranslator.close,
-    COPY_DATA: MessageTranslator.copy_data,
-    COPY_DONE: MessageTranslator.copy_end,
-    COPY_FAIL: MessageTranslator.copy_end,
-    DESCRIBE: MessageTranslator.describe,
-    EXECUTE: MessageTranslator.execute,
-    FLUSH: MessageTranslator.flush,
-    PARSE: MessageTranslator.parse,
-    QUERY: MessageTranslator.query,
-    SYNC: MessageTranslator.sync,
+_HANDLERS: Mapping[int, Handler] = {
+    frontend_messages.BIND: MessageTranslator.bind,
+    frontend_messages.CALL: MessageTranslator.call,
+    frontend_messages.CLOSE: MessageTranslator.close,
+    frontend_messages.COPY_DATA: MessageTranslator.copy_data,
+    frontend_messages.COPY_DONE: MessageTranslator.copy_end,
+    frontend_messages.COPY_FAIL: MessageTranslator.copy_end,
+    frontend_messages.DESCRIBE: MessageTranslator.describe,
+    frontend_messages.EXECUTE: MessageTranslator.execute,
+    frontend_messages.FLUSH: MessageTranslator.flush,
+    frontend_messages.PARSE: MessageTranslator.parse,
+    frontend_messages.QUERY: MessageTranslator.query,
+    frontend_messages.SYNC: MessageTranslator.sync,
 }

@@ -10,7 +10,7 @@ and a few words that matter anywhere. Only statements that may have effects are 
 
 import re
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import takewhile
 
 from bough.gateway.wire.rejections import (
     CURSOR_WITH_HOLD,
@@ -21,15 +21,19 @@ from bough.gateway.wire.rejections import (
     StatementRejection,
 )
 from bough.gateway.wire.sql import find_calls, is_identifier, split_statements, truncate_identifier, unquote_identifier
+from bough.gateway.wire.temporary_objects import (
+    creates_temporary,
+    drops_on_commit,
+    may_be_temporary,
+    selects_into_temporary,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEffects:
     rejection: StatementRejection | None = None  # the error to raise instead of running the statement
     changes_settings: bool = False  # perhaps
-    local_sets: int = (
-        0  # SET LOCAL and SET TRANSACTION: their command tag is SET too, but they end with the transaction
-    )
+    local_sets: int = 0  # SET LOCAL and SET TRANSACTION: the command tag is SET, but they end with the transaction
     leaves_state: bool = False  # that must be reset when the transaction ends
     prepares_by_sql: bool = False  # then only DISCARD ALL resets the session
     prevents_reuse: bool = False  # no reset is sufficient: the server connection must be closed afterwards
@@ -51,12 +55,9 @@ _SPACE = r"[ \t\n\r\f\v]*"
 _LATER = re.compile(rf";{_SPACE}(?:(?:{_FIRST_WORDS})(?![a-z0-9_$\x80-\xff])|--|/\*)")
 # Nested comments have a star inside or a slash before the end, and are left to the tokenizer.
 _COMMENTS = re.compile(rf"(?:(?:--[^\n\r]*|/\*(?:[^*]*[^*/])?\*/){_SPACE}){{1,9}}")
-_TEMPORARY = re.compile(r'temp(?:orary)?[ \t\n\r\f\v"/-]')
-_BEFORE_TEMPORARY = ("create", "replace", "local", "global", "into", "*/")
 
 _CALLS_NOTHING = frozenset(["alter", "comment", "drop", "grant", "revoke"])  # these only name functions
 _DBLINK = ("dblink_connect", "dblink_connect_u")
-_NOT_A_TABLE = frozenset("from where group having window union intersect except order limit offset fetch for".split())
 
 
 def find_session_effects(text: bytes, *, is_transaction: bool) -> SessionEffects:
@@ -67,7 +68,7 @@ def find_session_effects(text: bytes, *, is_transaction: bool) -> SessionEffects
         or "advisory_lock" in low
         or "set_config" in low
         or "dblink_connect" in low
-        or ("temp" in low and _may_be_temporary(low))
+        or ("temp" in low and may_be_temporary(low))
         or (";" in low and _LATER.search(low))
         or (low < "a" and _may_begin_with_first_word(low))
     ):
@@ -94,20 +95,6 @@ def _may_begin_with_first_word(low: str) -> bool:
     comments = _COMMENTS.match(rest) if rest[:1] in "-/" else None
     at = comments.end() if comments else 0
     return rest[at : at + 3] in _FIRST_LETTERS or rest[at : at + 2] in ("--", "/*")
-
-
-def _may_be_temporary(low: str) -> bool:
-    """Many words contain `temp`, but few texts contain CREATE TEMP or INTO TEMP."""
-    at = low.find("temp")
-    while at >= 0:
-        if low[at - 3 : at] == "pg_":
-            return True
-        if _TEMPORARY.match(low, at):
-            before = low[max(at - 40, 0) : at].rstrip()
-            if before.endswith(_BEFORE_TEMPORARY) or (at > 40 and len(before) < 8) or "--" in low:
-                return True
-        at = low.find("temp", at + 4)
-    return False
 
 
 def _combine_effects(statements: list[list[str]], is_transaction: bool) -> SessionEffects:
@@ -139,7 +126,7 @@ def _combine_effects(statements: list[list[str]], is_transaction: bool) -> Sessi
 def _effects_of_statement(statement: list[str], is_transaction: bool) -> SessionEffects:
     rejection = _find_rejection(statement)
     if rejection is not None:
-        if is_transaction and not _drops_on_commit(statement):
+        if is_transaction and not drops_on_commit(statement):
             return SessionEffects(rejection)
         return SessionEffects(leaves_state=True, prepares_by_sql=rejection is SQL_PREPARE)
     effects = NO_EFFECTS
@@ -164,9 +151,9 @@ def _effects_of_statement(statement: list[str], is_transaction: bool) -> Session
 def _find_rejection(statement: list[str]) -> StatementRejection | None:
     """Return why a statement that leaves session state is rejected outside of a transaction block."""
     match statement:
-        case ["create", *rest] if _creates_temporary(rest):
+        case ["create", *rest] if creates_temporary(rest):
             return TEMPORARY_OBJECT
-        case ["select" | "with" | "explain" | "(", *_] if _selects_into_temporary(statement):
+        case ["select" | "with" | "explain" | "(", *_] if selects_into_temporary(statement):
             return TEMPORARY_OBJECT
         case ["prepare", name, following, *_] if name != "transaction" or following[0] not in "'$":
             return SQL_PREPARE
@@ -197,36 +184,6 @@ def _changed_setting(setting: str) -> SessionEffects:
 def _is_with_hold(words: list[str]) -> bool:
     options = list(takewhile(lambda word: word != "for", words))
     return options[-2:] == ["with", "hold"]
-
-
-def _creates_temporary(words: list[str]) -> bool:
-    start = list(takewhile(lambda word: word not in ("(", "as"), words))
-    return _is_temporary([word for word in start[:5] if word not in ("or", "replace")]) or _names_temporary_schema(
-        start
-    )
-
-
-def _drops_on_commit(words: list[str]) -> bool:
-    return ("on", "commit", "drop") in zip(words, words[1:], words[2:], strict=False)
-
-
-def _selects_into_temporary(words: list[str]) -> bool:
-    for at, word in enumerate(words):
-        if word == "into" and words[at - 1] not in ("insert", "merge"):
-            table = words[at + 1 : at + 4]
-            if _is_temporary(table) or _names_temporary_schema(table[:2]):
-                return True
-    return False
-
-
-def _is_temporary(words: list[str]) -> bool:
-    """Whether the words begin with the keyword and not with a table of that name."""
-    kind, *rest = [word for word in words if word not in ("local", "global")] or [""]
-    return kind in ("temp", "temporary") and rest != [] and is_identifier(rest[0]) and rest[0] not in _NOT_A_TABLE
-
-
-def _names_temporary_schema(words: list[str]) -> bool:
-    return any(unquote_identifier(word) == "pg_temp" and sign == "." for word, sign in pairwise(words))
 
 
 def _effects_of_calls(statement: list[str]) -> list[SessionEffects]:

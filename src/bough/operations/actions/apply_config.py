@@ -29,6 +29,6 @@ class ApplyConfig(Action[NoParams]):
         if endpoint.state is not EndpointState.ACTIVE:
             return Done("the compute is suspended and starts with the new settings", has_changed=False)
         spec = await ctx.build_compute_spec(self.endpoint_id)
-        if await ctx.engine.ensure_running(spec) is Readiness.STARTING:
+        if await ctx.compute_engine.ensure_running(spec) is Readiness.STARTING:
             return Sleep(0.2, "Postgres is restarting")
         return Done("the compute runs with the new settings", writes=partial(contents_sync.mark_applied, spec=spec))

@@ -33,7 +33,7 @@ class ApplyHistoryRetention(Action[NoParams]):
         store_access = StoreAccess(read=ctx.read, transaction=ctx.transaction, lock_of=ctx.lock_of)
         for lineage in lineages:
             try:
-                await retention.apply_retention(store_access, ctx.engine, lineage.volume_id)
+                await retention.apply_retention(store_access, ctx.history_engine, lineage.volume_id)
             except EngineError as error:
                 logger.warning("retention_not_applied", volume_id=lineage.volume_id, reason=error.public_message)
         return Done("the history retention is applied")

@@ -24,7 +24,7 @@ class ArchiveBranch(Action[NoParams]):
     async def unpack(self, ctx: ActionContext) -> None:
         branch = await ctx.get_branch(self.project_id, self.branch_id)
         if branch.state is BranchState.READY:
-            await ctx.engine.ensure_unpacked(self.project_id, branch.volume_id)
+            await ctx.branch_engine.ensure_unpacked(self.project_id, branch.volume_id)
 
     @step(undo=unpack)
     async def pack(self, ctx: ActionContext) -> Outcome:
@@ -35,8 +35,8 @@ class ArchiveBranch(Action[NoParams]):
             endpoints = await rows.endpoints.list_in_branch(branch.id)
         for endpoint in endpoints:
             if endpoint.volume_id is not None:
-                await ctx.engine.ensure_absent(self.project_id, endpoint.volume_id)
-        await ctx.engine.ensure_packed(self.project_id, branch.volume_id)
+                await ctx.branch_engine.ensure_absent(self.project_id, endpoint.volume_id)
+        await ctx.branch_engine.ensure_packed(self.project_id, branch.volume_id)
         return Done("the branch is archived", writes=self.publish)
 
     async def publish(self, rows: Rows) -> None:

@@ -81,7 +81,7 @@ class ChangeCatalog(Action[ChangeCatalogParams]):
                 role = await rows.roles.get(branch.id, change.name)
             verifier = role.verifier if role else None
             change = replace(change, verifier=verifier)
-        await ctx.engine.apply_change(await ctx.build_branch_spec(self.project_id, self.branch_id), change)
+        await ctx.branch_engine.apply_change(await ctx.build_branch_spec(self.project_id, self.branch_id), change)
         return Done("the change is applied", writes=partial(self._mark_applied, verifier))
 
     async def _mark_applied(self, verifier: str | None, rows: Rows) -> None:

@@ -20,7 +20,7 @@ from bough.domain.operation import OperationKind
 from bough.engine.port import BranchContents, Origin
 from bough.engine.spec import BranchSpec
 from bough.ids import BranchId, SnapshotId
-from bough.operations import contents_sync, copied_volume
+from bough.operations import contents_inspection, contents_sync, copied_volume
 from bough.operations.action import Action, step
 from bough.operations.context import ActionContext, require_found
 from bough.operations.outcome import Done, Goto, Outcome
@@ -72,7 +72,7 @@ class CreateBranch(Action[CreateBranchParams]):
     async def drop_volume(self, ctx: ActionContext) -> None:
         """Mark the branch as deleted, which frees its name."""
         branch = await ctx.get_branch(self.project_id, self.branch_id)
-        await ctx.engine.ensure_absent(self.project_id, branch.volume_id)
+        await ctx.branch_engine.ensure_absent(self.project_id, branch.volume_id)
         now = clock.now()
         async with ctx.transaction() as rows:
             await rows.branches.save(replace(branch, deleted_at=now, deletion_method="user", updated_at=now))
@@ -88,7 +88,7 @@ class CreateBranch(Action[CreateBranchParams]):
         async with ctx.read() as rows:
             serving = await rows.endpoints.get_read_write(BranchId(source_id)) if source_id else None
         inspection = await ctx.inspect_contents(serving) if serving else None
-        origin = await ctx.engine.ensure_branch(await self._spec(ctx))
+        origin = await ctx.branch_engine.ensure_branch(await self._spec(ctx))
         if inspection is not None:
             async with ctx.transaction() as rows:
                 await contents_sync.inherit_contents(
@@ -104,21 +104,21 @@ class CreateBranch(Action[CreateBranchParams]):
     async def part(self, ctx: ActionContext) -> Outcome:
         """Separate the copy from its source: subscriptions, rows and passwords."""
         spec = await self._spec(ctx)
-        origin = await ctx.engine.ensure_branch(spec)
+        origin = await ctx.branch_engine.ensure_branch(spec)
         branch = await ctx.get_branch(self.project_id, self.branch_id)
         if origin.has_subscriptions:
-            await ctx.engine.apply_change(spec, DisableSubscriptions())
+            await ctx.branch_engine.apply_change(spec, DisableSubscriptions())
         if branch.init_source == SCHEMA_ONLY:
-            await ctx.engine.apply_change(spec, DeleteAllRows())
+            await ctx.branch_engine.apply_change(spec, DeleteAllRows())
         contents = await ctx.inspect_volume(spec, branch.id) if self.params.target else None
         if self.params.replaces_passwords:
             contents = await self._replace_passwords(ctx, spec, contents)
         else:
-            contents = await self._keep_passwords(ctx, spec, contents)
+            contents = await self._restore_branch_passwords(ctx, spec, contents)
         if branch.restored_from is None:
             start_lsn = await ctx.find_wal_end(spec)
         else:  # the snapshot may be deleted, so the history must not depend on it
-            start_lsn = (await ctx.engine.ensure_history_started(self.project_id, branch.volume_id)).began_lsn
+            start_lsn = (await ctx.history_engine.ensure_history_started(self.project_id, branch.volume_id)).began_lsn
         created = CreatedVolume(origin=origin, start_lsn=start_lsn, contents=contents)
         return Done("the branch is ready", writes=partial(self.publish, created))
 
@@ -129,21 +129,21 @@ class CreateBranch(Action[CreateBranchParams]):
         async with ctx.read() as rows:
             roles = await rows.roles.list_in_branch(self.branch_id)
         verifiers = {role.name: role.verifier for role in roles if role.is_pending and role.verifier is not None}
-        await ctx.engine.apply_change(spec, ReplacePasswords(verifiers=verifiers))
+        await ctx.branch_engine.apply_change(spec, ReplacePasswords(verifiers=verifiers))
         if contents is None:
             return None
         return copied_volume.replace_verifiers(
             contents, {role.name: verifiers.get(role.name) for role in contents.roles}
         )
 
-    async def _keep_passwords(
+    async def _restore_branch_passwords(
         self, ctx: ActionContext, spec: BranchSpec, contents: BranchContents | None
     ) -> BranchContents | None:
         if contents is None:
             return None
         async with ctx.read() as rows:
-            own = contents_sync.to_contents(await contents_sync.load_contents(rows, self.branch_id))
-        return await copied_volume.keep_passwords(ctx.engine, spec, contents, copied_volume.verifiers_of(own))
+            own = contents_inspection.to_contents(await contents_inspection.load_contents(rows, self.branch_id))
+        return await copied_volume.set_passwords(ctx.branch_engine, spec, contents, copied_volume.verifiers_of(own))
 
     async def _spec(self, ctx: ActionContext) -> BranchSpec:
         return await ctx.build_branch_spec(self.project_id, self.branch_id, self.params.target)

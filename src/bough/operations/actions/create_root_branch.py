@@ -27,11 +27,11 @@ class CreateRootBranch(Action[NoParams]):
 
     async def drop_volume(self, ctx: ActionContext) -> None:
         branch = await ctx.get_branch(self.project_id, self.branch_id)
-        await ctx.engine.ensure_absent(self.project_id, branch.volume_id)
+        await ctx.branch_engine.ensure_absent(self.project_id, branch.volume_id)
 
     @step(undo=drop_volume)
     async def make_volume(self, ctx: ActionContext) -> Outcome:
-        origin = await ctx.engine.ensure_branch(await ctx.build_branch_spec(self.project_id, self.branch_id))
+        origin = await ctx.branch_engine.ensure_branch(await ctx.build_branch_spec(self.project_id, self.branch_id))
         return Done("the branch is ready", writes=partial(self.publish, origin))
 
     async def publish(self, origin: Origin, rows: Rows) -> None:

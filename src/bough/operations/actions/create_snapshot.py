@@ -60,7 +60,7 @@ class CreateSnapshot(Action[CreateSnapshotParams]):
         async with ctx.read() as rows:
             snapshot = await self._get_snapshot(rows)
         if snapshot is not None:
-            await ctx.engine.ensure_absent(self.project_id, snapshot.volume_id)
+            await ctx.branch_engine.ensure_absent(self.project_id, snapshot.volume_id)
             async with ctx.transaction() as rows:
                 await rows.snapshots.delete(snapshot)
 
@@ -73,12 +73,12 @@ class CreateSnapshot(Action[CreateSnapshotParams]):
             project_id=project.id,
             volume_id=snapshot.volume_id,
             install=project.install,
-            parent=self.params.target.volume_id,
+            source_volume_id=self.params.target.volume_id,
             point=self.params.target.point,
             is_snapshot=True,
         )
-        origin = await ctx.engine.ensure_branch(spec)
-        own_bytes = await ctx.engine.measure_volume(snapshot.volume_id)
+        origin = await ctx.branch_engine.ensure_branch(spec)
+        own_bytes = await ctx.branch_engine.measure_volume(snapshot.volume_id)
         return Done("the snapshot is ready", writes=partial(self.publish, origin, own_bytes))
 
     async def publish(self, origin: Origin, own_bytes: int | None, rows: Rows) -> None:
@@ -101,8 +101,8 @@ class CreateSnapshot(Action[CreateSnapshotParams]):
         return await rows.snapshots.get(self.project_id, self.params.snapshot_id)
 
 
-def create_snapshot_lock(project_id: ProjectId, snapshot_id: SnapshotId, source_id: BranchId) -> LockScope:
-    """The lock of an operation whose target is not known yet."""
+def build_snapshot_creation_lock(project_id: ProjectId, snapshot_id: SnapshotId, source_id: BranchId) -> LockScope:
+    """Return the lock of an operation whose target is not known yet."""
     return LockScope.of(_lock_request(snapshot_id, source_id), project_id, None, None)
 
 

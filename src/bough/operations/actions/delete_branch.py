@@ -53,12 +53,12 @@ class DeleteBranch(Action[DeleteBranchParams]):
         async with ctx.read() as rows:
             endpoints = await rows.endpoints.list_with_deleted(self.branch_id)
         for endpoint in sorted(endpoints, key=lambda each: each.volume_id is None):
-            if usage := await usage_measurement.measure_usage(ctx.engine, endpoint):
+            if usage := await usage_measurement.measure_usage(ctx.engine_inspection, endpoint):
                 async with ctx.transaction() as rows:
                     await usage_measurement.record_usage(rows, endpoint, usage)
-            await ctx.engine.ensure_suspended(endpoint.id)
+            await ctx.compute_engine.ensure_suspended(endpoint.id)
             if endpoint.volume_id is not None:
-                await ctx.engine.ensure_absent(self.project_id, endpoint.volume_id)
+                await ctx.branch_engine.ensure_absent(self.project_id, endpoint.volume_id)
         return Goto(self.remove)
 
     @step
@@ -71,10 +71,10 @@ class DeleteBranch(Action[DeleteBranchParams]):
         remaining = [*shared, *await self._drop_volumes(ctx, [*own, *shared] if with_project else own)]
         if not with_project:
             if branch is not None and branch.volume_id in remaining and branch.state is BranchState.ARCHIVED:
-                await ctx.engine.ensure_unpacked(
+                await ctx.branch_engine.ensure_unpacked(
                     self.project_id, branch.volume_id
                 )  # only an unpacked volume can be retired
-            return Done("the branch is deleted", writes=partial(self.clear, branch, remaining))
+            return Done("the branch is deleted", writes=partial(self.record_deletion, branch, remaining))
         async with ctx.transaction() as rows:
             await rows.projects.lock(self.project_id)  # of the last two branches, one sees that it is the last
             await rows.branches.delete(self.branch_id, kept_volumes=remaining)
@@ -93,7 +93,7 @@ class DeleteBranch(Action[DeleteBranchParams]):
             remaining = undeleted
         return Done("the project is purged", writes=self.purge)
 
-    async def clear(self, branch: Branch | None, remaining: list[VolumeId], rows: Rows) -> None:
+    async def record_deletion(self, branch: Branch | None, remaining: list[VolumeId], rows: Rows) -> None:
         now = clock.now()
         await self._stop_metering(rows)
         if branch is not None and branch.volume_id in remaining:
@@ -110,7 +110,7 @@ class DeleteBranch(Action[DeleteBranchParams]):
         remaining = []
         for volume in volumes:
             try:
-                await ctx.engine.ensure_absent(self.project_id, volume)
+                await ctx.branch_engine.ensure_absent(self.project_id, volume)
             except VolumeHasDependents:
                 remaining.append(volume)
         return remaining
@@ -126,7 +126,7 @@ def _is_being_purged(project: Project) -> bool:
 
 
 async def _list_volumes(rows: Rows, branch: Branch) -> tuple[list[VolumeId], list[VolumeId]]:
-    """The volumes of the branch's history: those that only it uses, and those that other branches use too.
+    """Return the volumes of the branch's history: those that only it uses, and those that other branches use too.
 
     Newest first, because a volume depends on older ones.
     """

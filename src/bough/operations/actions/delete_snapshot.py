@@ -43,7 +43,7 @@ class DeleteSnapshot(Action[DeleteSnapshotParams]):
             snapshot = await rows.snapshots.get(self.project_id, self.params.snapshot_id)
         if snapshot is None:  # the whole project was purged meanwhile
             return Done("the snapshot is already gone", has_changed=False)
-        await ctx.engine.ensure_absent(self.project_id, snapshot.volume_id)
+        await ctx.branch_engine.ensure_absent(self.project_id, snapshot.volume_id)
         return Done("the snapshot is deleted", writes=partial(_delete_row, snapshot))
 
 

@@ -27,20 +27,20 @@ from bough.operations.outcome import Done, Outcome
 from bough.operations.params import Params, drop_none
 from bough.store.store import Rows
 
-DISCONNECT_REASON = "The branch is being replaced by one that was restored. Connect again in a moment."
+DISCONNECT_REASON = "The branch is being replaced by a restored branch. Connect again in a moment."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalizeRestoreParams(Params):
     replaced_branch_id: BranchId
-    old_name: str | None = None  # the requested new name of the replaced branch
+    replaced_branch_name: str | None = None  # its requested new name
 
     def to_stored(self) -> dict[str, Any]:
-        return drop_none({"also_id": self.replaced_branch_id, "old_name": self.old_name})
+        return drop_none({"also_id": self.replaced_branch_id, "old_name": self.replaced_branch_name})
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any], version: int) -> Self:
-        return cls(replaced_branch_id=BranchId(stored["also_id"]), old_name=stored.get("old_name"))
+        return cls(replaced_branch_id=BranchId(stored["also_id"]), replaced_branch_name=stored.get("old_name"))
 
 
 class FinalizeRestore(Action[FinalizeRestoreParams]):
@@ -73,7 +73,7 @@ class FinalizeRestore(Action[FinalizeRestoreParams]):
         new = require_found(await rows.branches.get(self.project_id, self.branch_id), "branch")
         await self._rename(rows, old, new, now)
         await _swap_endpoints(rows, old, new)
-        await _keep_passwords(rows, old, new, now)
+        await _copy_passwords(rows, old, new, now)
         schedule = await rows.snapshot_schedules.get(old.id)
         if schedule is not None and old.parent_id is None:
             await rows.snapshot_schedules.remove(old.id)
@@ -82,7 +82,7 @@ class FinalizeRestore(Action[FinalizeRestoreParams]):
     async def _rename(self, rows: Rows, old: Branch, new: Branch, now: datetime) -> None:
         """The old branch is renamed first, because names are unique at every moment."""
         names = {branch.name for branch in await rows.branches.list_in_project(self.project_id)}
-        requested = self.params.old_name
+        requested = self.params.replaced_branch_name
         name = make_unique_name(requested, names) if requested else make_replaced_name(old.name, names)
         await rows.branches.save(replace(old, name=name, is_default=False, replaced_by=new.id, updated_at=now))
         await rows.branches.save(
@@ -118,8 +118,8 @@ async def _swap_endpoints(rows: Rows, old: Branch, new: Branch) -> None:
         await rows.endpoints.save(replace(endpoint, branch_id=new.id))
 
 
-async def _keep_passwords(rows: Rows, old: Branch, new: Branch, now: datetime) -> None:
-    """Keep the passwords of the old branch. The next compute that starts applies them in Postgres."""
+async def _copy_passwords(rows: Rows, old: Branch, new: Branch, now: datetime) -> None:
+    """Copy the passwords of the old branch to the new one. The next compute that starts applies them in Postgres."""
     own = {role.name: role for role in await rows.roles.list_in_branch(new.id)}
     for role in await rows.roles.list_in_branch(old.id):
         known = own.get(role.name)

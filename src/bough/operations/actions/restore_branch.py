@@ -29,7 +29,7 @@ from bough.operations.params import Params, drop_none
 from bough.operations.volume_switch import VolumeSwitch
 from bough.store.store import Rows
 
-DISCONNECT_REASON = "The branch is being restored to other data. Connect again in a moment."
+DISCONNECT_REASON = "The branch is being restored. Connect again in a moment."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,26 +37,26 @@ class RestoreBranchParams(Params):
     source_id: BranchId  # the branch that has the data; may be the restored branch itself
     new_volume_id: VolumeId
     target: RecoveryTarget
-    preserved_branch_id: BranchId | None = None  # the branch that gets the old volume
+    preserving_branch_id: BranchId | None = None  # the branch that gets the old volume
 
     def to_stored(self) -> dict[str, Any]:
         return {
             "source_id": self.source_id,
             "makes_volume_id": self.new_volume_id,
             **encode_target(self.target),
-            **drop_none({"also_id": self.preserved_branch_id}),
+            **drop_none({"also_id": self.preserving_branch_id}),
         }
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any], version: int) -> Self:
-        target, preserved = decode_target(stored), stored.get("also_id")
+        target, preserving = decode_target(stored), stored.get("also_id")
         if target is None:
             raise ValueError("there is no target")
         return cls(
             source_id=BranchId(stored["source_id"]),
             new_volume_id=VolumeId(stored["makes_volume_id"]),
             target=target,
-            preserved_branch_id=BranchId(preserved) if preserved else None,
+            preserving_branch_id=BranchId(preserving) if preserving else None,
         )
 
 
@@ -71,25 +71,25 @@ class RestoreBranch(Action[RestoreBranchParams]):
         """
         if step in (None, cls.prepare.__name__):
             return LockRequest(
-                level=LockLevel.REPLACEMENT, source_id=params.source_id, also_locked_id=params.preserved_branch_id
+                level=LockLevel.REPLACEMENT, source_id=params.source_id, also_locked_id=params.preserving_branch_id
             )
-        return LockRequest(level=LockLevel.BRANCH, also_locked_id=params.preserved_branch_id)
+        return LockRequest(level=LockLevel.BRANCH, also_locked_id=params.preserving_branch_id)
 
     async def drop_new_volume(self, ctx: ActionContext) -> None:
         """The branch is unchanged. The branch that would have preserved its data is deleted, which frees its name."""
-        await ctx.engine.ensure_absent(self.project_id, self.params.new_volume_id)
+        await ctx.branch_engine.ensure_absent(self.project_id, self.params.new_volume_id)
         now = clock.now()
-        preserved_id = self.params.preserved_branch_id
+        preserving_id = self.params.preserving_branch_id
         async with ctx.transaction() as rows:
             await rows.lineages.remove_volume(self.params.new_volume_id)
-            preserved = await rows.branches.get(self.project_id, preserved_id) if preserved_id else None
-            if preserved is not None:
-                await rows.branches.save(replace(preserved, deleted_at=now, deletion_method="user", updated_at=now))
-                await rows.branches.delete_contents(preserved.id)
+            preserving = await rows.branches.get(self.project_id, preserving_id) if preserving_id else None
+            if preserving is not None:
+                await rows.branches.save(replace(preserving, deleted_at=now, deletion_method="user", updated_at=now))
+                await rows.branches.delete_contents(preserving.id)
 
     @step(undo=drop_new_volume)
     async def prepare(self, ctx: ActionContext) -> Outcome:
-        await ctx.engine.ensure_branch(await self._spec(ctx))
+        await ctx.branch_engine.ensure_branch(await self._spec(ctx))
         return Goto(self.switch)
 
     async def resume_computes(self, ctx: ActionContext) -> None:
@@ -103,13 +103,13 @@ class RestoreBranch(Action[RestoreBranchParams]):
         branch = await ctx.get_branch(self.project_id, self.branch_id)
         await self._check_children(ctx, branch)
         spec = await self._spec(ctx)
-        origin = await ctx.engine.ensure_branch(spec)
+        origin = await ctx.branch_engine.ensure_branch(spec)
         verifiers = copied_volume.verifiers_of(await compute_shutdown.read_contents(ctx, branch.id))
         source = await ctx.get_branch(self.project_id, self.params.source_id)
-        await copied_volume.disable_subscriptions(ctx.engine, spec, origin)
+        await copied_volume.disable_subscriptions(ctx.branch_engine, spec, origin)
         contents = await ctx.inspect_volume(spec, branch.id)
-        contents = await copied_volume.adopt_passwords(
-            ctx.engine, spec, contents, verifiers, is_protected=source.is_protected
+        contents = await copied_volume.set_passwords_of_branch(
+            ctx.branch_engine, spec, contents, verifiers, is_protected=source.is_protected
         )
         stopped = await compute_shutdown.stop_computes(ctx, branch.id, DISCONNECT_REASON)
         verifiers = copied_volume.verifiers_of(await compute_shutdown.read_contents(ctx, branch.id))
@@ -119,10 +119,10 @@ class RestoreBranch(Action[RestoreBranchParams]):
             source_volume_id=self.params.target.volume_id,
             volume_id=self.params.new_volume_id,
             origin=origin,
-            contents=await copied_volume.keep_passwords(ctx.engine, spec, contents, verifiers),
+            contents=await copied_volume.set_passwords(ctx.branch_engine, spec, contents, verifiers),
             start_lsn=await ctx.find_wal_end(spec),
             previous_end_lsn=await self._find_previous_end(ctx, branch),
-            preserved_id=self.params.preserved_branch_id,
+            preserving_branch_id=self.params.preserving_branch_id,
         )
         await ctx.gateways.invalidate([each.endpoint.id for each in stopped])
         return Done("the branch has the requested data", writes=partial(self.publish, change, stopped))
@@ -143,20 +143,20 @@ class RestoreBranch(Action[RestoreBranchParams]):
 
     async def _check_children(self, ctx: ActionContext, branch: Branch) -> None:
         """Children may have been created while the restore prepared."""
-        if self.params.preserved_branch_id is None:
+        if self.params.preserving_branch_id is None:
             async with ctx.read() as rows:
                 if await rows.branches.has_children(branch.id):
                     raise RuleViolation(restore_rules.has_children_message(branch))
 
     async def _find_previous_end(self, ctx: ActionContext, branch: Branch) -> str | None:
-        """Where the WAL of the old volume ends, when the branch continues with data of another branch."""
+        """Return where the WAL of the old volume ends, when the branch continues with data of another branch."""
         if self.params.source_id == branch.id:
             return None
-        end = await ctx.engine.read_wal_end(branch.volume_id)
-        if end is None and self.params.preserved_branch_id is not None:  # the old volume will be written to again
+        end = await ctx.engine_inspection.read_wal_end(branch.volume_id)
+        if end is None and self.params.preserving_branch_id is not None:  # the old volume will be written to again
             own = await ctx.build_branch_spec(self.project_id, self.branch_id)
-            await ctx.engine.read_branch_contents(own)  # recovers a killed compute and shuts it down cleanly
-            end = await ctx.engine.read_wal_end(branch.volume_id)
+            await ctx.branch_engine.read_branch_contents(own)  # recovers a killed compute and shuts it down cleanly
+            end = await ctx.engine_inspection.read_wal_end(branch.volume_id)
         return end
 
     async def _spec(self, ctx: ActionContext) -> BranchSpec:

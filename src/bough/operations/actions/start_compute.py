@@ -50,7 +50,7 @@ class StartCompute(Action[StartComputeParams]):
         """After a failed restore the compute keeps running."""
         if self.operation.status is OperationStatus.CANCELLING and self.params.resumes:
             return
-        await ctx.engine.ensure_suspended(self.endpoint_id)
+        await ctx.compute_engine.ensure_suspended(self.endpoint_id)
         async with ctx.transaction() as rows:
             endpoint = await rows.endpoints.get(self.endpoint_id)
             if endpoint is not None:  # otherwise it was removed with a branch that could not be created
@@ -60,9 +60,11 @@ class StartCompute(Action[StartComputeParams]):
     @step(undo=stop)
     async def launch(self, ctx: ActionContext) -> Outcome:
         endpoint = await ctx.get_endpoint(self.endpoint_id)
-        was_running = endpoint.state is EndpointState.ACTIVE and await ctx.engine.find_address(endpoint.id) is not None
+        was_running = (
+            endpoint.state is EndpointState.ACTIVE and await ctx.compute_engine.find_address(endpoint.id) is not None
+        )
         spec = await ctx.build_compute_spec(self.endpoint_id)
-        readiness = await ctx.engine.ensure_running(spec)
+        readiness = await ctx.compute_engine.ensure_running(spec)
         if readiness is Readiness.STARTING:
             return Sleep(0.2, "Postgres is recovering")
         if was_running:
@@ -79,7 +81,7 @@ class StartCompute(Action[StartComputeParams]):
 
 
 async def list_resuming_endpoints(rows: Rows, project_id: ProjectId) -> frozenset[EndpointId]:
-    """Endpoints that an open operation starts again after a restore."""
+    """Return the endpoints that an open operation starts again after a restore."""
     return frozenset(
         operation.endpoint_id
         for operation in await rows.operations.list_open(project_id)

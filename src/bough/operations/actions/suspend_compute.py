@@ -17,7 +17,7 @@ from bough.domain.operation import OperationKind
 from bough.engine.port import ComputeUsage, EngineError
 from bough.operations import contents_sync, usage_measurement
 from bough.operations.action import Action, step
-from bough.operations.contents_sync import ContentsInspection
+from bough.operations.contents_inspection import ContentsInspection
 from bough.operations.context import ActionContext, require_found
 from bough.operations.outcome import Done, Outcome
 from bough.operations.params import Params
@@ -53,28 +53,28 @@ class SuspendCompute(Action[SuspendComputeParams]):
             endpoint = require_found(await rows.endpoints.get_with_deleted(self.endpoint_id), "endpoint")
         if endpoint.deleted_at is not None:
             return await self._remove(endpoint, ctx)
-        if endpoint.state is not EndpointState.ACTIVE and await ctx.engine.find_address(endpoint.id) is None:
+        if endpoint.state is not EndpointState.ACTIVE and await ctx.compute_engine.find_address(endpoint.id) is None:
             await self._suspend(endpoint, ctx)
             return Done("the compute is already suspended", has_changed=False, writes=partial(self.publish, None, None))
         if self.params.only_if_idle and await self._is_in_use(ctx, endpoint):
             return Done("the compute is in use again", has_changed=False, writes=self.keep_running)
         inspection = await ctx.inspect_contents(endpoint)
-        usage = await usage_measurement.measure_usage(ctx.engine, endpoint)
+        usage = await usage_measurement.measure_usage(ctx.engine_inspection, endpoint)
         await self._suspend(endpoint, ctx)
         return Done("the compute is suspended", writes=partial(self.publish, inspection, usage))
 
     async def _suspend(self, endpoint: Endpoint, ctx: ActionContext) -> None:
-        await ctx.engine.ensure_suspended(endpoint.id)
+        await ctx.compute_engine.ensure_suspended(endpoint.id)
         if self.params.discards_copy and endpoint.volume_id is not None:
-            await ctx.engine.ensure_absent(endpoint.project_id, endpoint.volume_id)
+            await ctx.branch_engine.ensure_absent(endpoint.project_id, endpoint.volume_id)
 
     async def _remove(self, endpoint: Endpoint, ctx: ActionContext) -> Outcome:
         """Remove the compute of a deleted endpoint, and the copy of a read replica."""
         inspection = await ctx.inspect_contents(endpoint)
-        usage = await usage_measurement.measure_usage(ctx.engine, endpoint)
-        await ctx.engine.ensure_suspended(endpoint.id)
+        usage = await usage_measurement.measure_usage(ctx.engine_inspection, endpoint)
+        await ctx.compute_engine.ensure_suspended(endpoint.id)
         if endpoint.volume_id is not None:
-            await ctx.engine.ensure_absent(endpoint.project_id, endpoint.volume_id)
+            await ctx.branch_engine.ensure_absent(endpoint.project_id, endpoint.volume_id)
         return Done("the endpoint is removed", writes=partial(self.record_removal, endpoint, inspection, usage))
 
     async def record_removal(
@@ -90,7 +90,7 @@ class SuspendCompute(Action[SuspendComputeParams]):
         if endpoint.last_active is not None and endpoint.last_active > self.operation.created_at:
             return True
         try:
-            return await ctx.engine.is_busy(endpoint.id)
+            return await ctx.compute_engine.is_busy(endpoint.id)
         except EngineError:  # a compute that does not answer may be busy; if it hangs, another task finds it
             return True
 

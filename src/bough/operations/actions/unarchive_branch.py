@@ -26,7 +26,7 @@ class UnarchiveBranch(Action[NoParams]):
         branch = await ctx.get_branch(self.project_id, self.branch_id)
         if branch.state is not BranchState.ARCHIVED:
             return Done("the branch is not archived", has_changed=False)
-        await ctx.engine.ensure_unpacked(self.project_id, branch.volume_id)
+        await ctx.branch_engine.ensure_unpacked(self.project_id, branch.volume_id)
         return Done("the branch is unarchived", writes=self.publish)
 
     async def publish(self, rows: Rows) -> None:

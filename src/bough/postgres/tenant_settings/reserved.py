@@ -61,7 +61,7 @@ _PLATFORM = """
 _REASONS = {
     _SIZE: "follows from the size of the compute: change autoscaling_limit_max_cu instead",
     _SESSIONS: "cannot be set for a whole endpoint: use ALTER ROLE … SET or ALTER DATABASE … SET",
-    _PLATFORM: "belongs to the platform and cannot be set",
+    _PLATFORM: "is managed by the platform and cannot be set",
     "temp_file_limit": "follows from the plan of the project's organization: choose a larger plan instead",
     "wal_level": "follows from the project's setting enable_logical_replication: change that instead",
     # Without autovacuum, transaction ids run out and tables only grow.

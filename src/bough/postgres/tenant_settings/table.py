@@ -243,7 +243,7 @@ SESSIONS = (
         name="timezone",
         value_type=ListedType(
             frozenset(name.lower() for name in time_zones.TIME_ZONES),
-            "a time zone by its present name, such as Europe/Berlin",
+            "the current name of a time zone, such as Europe/Berlin",
         ),
     ),
     Setting(name="datestyle", value_type=PatternType(_DATE_STYLE, "a style and an order of fields, such as ISO, DMY")),
@@ -285,5 +285,5 @@ ALL_SETTINGS = tuple(setting for settings in TOPICS.values() for setting in sett
 
 
 def available_settings(major: int) -> dict[str, Setting]:
-    """Maps names in lower case to settings."""
+    """Map names in lower case to settings."""
     return {setting.name: setting for setting in ALL_SETTINGS if setting.since <= major <= setting.until}

@@ -13,7 +13,7 @@ _MAX_SHOWN = 63
 
 
 def check_settings(settings: Mapping[str, str], major: int) -> None:
-    """Raises Invalid for a setting that cannot be set or has a value that is not allowed."""
+    """Raise Invalid for a setting that cannot be set or has a value that is not allowed."""
     known = available_settings(major)
     seen: set[str] = set()
     for requested_name, text in settings.items():
@@ -30,7 +30,7 @@ def check_settings(settings: Mapping[str, str], major: int) -> None:
 
 
 def filter_accepted(settings: Mapping[str, str] | None, major: int) -> dict[str, str]:
-    """Returns the settings that can take effect, with names in lower case.
+    """Return the settings that can take effect, with names in lower case.
 
     Omits settings that were stored before they were validated, or that only another version of Postgres has. So none of
     them can override the platform, and every compute can start.
@@ -47,11 +47,11 @@ def _is_allowed(setting: Setting, text: str) -> bool:
 def _describe_rejection(name: str, major: int, known: Mapping[str, Setting]) -> str:
     others = [setting for setting in ALL_SETTINGS if setting.name == name]
     if others:
-        return f"Postgres {major} does not have; it came with {others[0].since}."
+        return f"Postgres {major} does not have; it was added in Postgres {others[0].since}."
     if name in RESERVED_SETTINGS:
         return f"{RESERVED_SETTINGS[name]}."
     if "." in name:
         return "belongs to an extension: use ALTER ROLE … SET or ALTER DATABASE … SET."
     near = difflib.get_close_matches(name, [*known, *RESERVED_SETTINGS], n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else "The page on computes lists the available settings."
+    hint = f"Did you mean {near[0]!r}?" if near else "docs/computes.md lists the available settings."
     return f"is not a setting of Postgres {major}. {hint}"

@@ -110,7 +110,7 @@ class RealType:
         return minimum <= value <= maximum or value == self.off_value
 
     def parse(self, text: str) -> float | None:
-        """Returns the number in the setting's own unit, or None if it is invalid."""
+        """Return the number in the setting's own unit, or None if it is invalid."""
         number = _NUMBER.match(text)
         unit = _UNIT.fullmatch(text, number.end()) if number else None
         if number is None or unit is None:
@@ -143,7 +143,7 @@ class IntegerType(RealType):
 
 
 def _converted(value: float, unit: str, base_unit: Unit) -> float | None:
-    """Converts to the base unit. Returns None if the unit does not match."""
+    """Convert to the base unit. Return None if the unit does not match."""
     units, base = _BASES.get(base_unit, ({}, 1))
     if unit not in units:
         return None

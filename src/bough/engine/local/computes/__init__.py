@@ -1,1 +1,1 @@
-"""Running Postgres: start it, find it again, talk to it, stop it."""
+"""Computes: start, find, query and stop Postgres servers."""

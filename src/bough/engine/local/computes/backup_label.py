@@ -19,7 +19,7 @@ _SIGNAL_FILES = ("recovery.signal", "standby.signal")  # with one of these a ser
 
 
 def read_pending_label(data: Path) -> str | None:
-    """Return the label that the next server of the data folder recovers with."""
+    """Return the label that the next server of the data directory recovers with."""
     try:
         return _read(LABEL_FILE, data)
     except FileNotFoundError:

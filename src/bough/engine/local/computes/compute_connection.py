@@ -28,7 +28,7 @@ from bough.engine.port import EngineError
 from bough.postgres import ADMIN_ROLE
 
 MAX_SHOWN = 1000  # characters of a server's text that an error message quotes
-_NOT_POSTGRES = "What listens on the compute's socket does not answer as Postgres does"
+_NOT_POSTGRES = "The process that listens on the compute's socket does not follow the Postgres protocol"
 _TRANSIENT_CLASSES = ("08", "40", "53", "55", "57")  # SQLSTATE: connection, rollback, resources, locks, operator
 
 # What parsing raises when a response does not have the expected shape.
@@ -152,7 +152,7 @@ def convert_error(error: Exception, protocol: LimitedProtocol | None) -> EngineE
         logger.warning("response_malformed", error=repr(error)[:MAX_SHOWN], place=f"{frame.name}:{frame.lineno}")
         return EngineError(f"{_NOT_POSTGRES}.", transient=False)
     if protocol is not None and protocol.violation is not None:
-        return EngineError(f"{_NOT_POSTGRES}: {protocol.violation}. Suspend it.", transient=False)
+        return EngineError(f"{_NOT_POSTGRES}: {protocol.violation}. Suspend the endpoint.", transient=False)
     if isinstance(error, asyncpg.PostgresError) and not _is_transient(error):
         return EngineError(f"Postgres reported an error: {_first_line(error)}.", transient=False)
     return EngineError(f"The compute did not execute a statement: {_first_line(error)}.")

@@ -35,7 +35,7 @@ class WalEndedBeforeTarget(EngineError):
 
 
 class TargetBeforeConsistency(EngineError):
-    """The recovery target lies before the point at which the data folder is consistent."""
+    """The recovery target lies before the point at which the data directory is consistent."""
 
 
 class InsufficientStandbySettings(EngineError):
@@ -48,7 +48,7 @@ def read_start_error(log: Path, data: Path) -> EngineError:
     message = _find_fatal(lines) or _find_fork_failure(lines) or _find_early_output(lines)
     if message is None:
         return EngineError("The compute's process was killed.")
-    public = message.replace(str(data), "the data folder").replace(str(data.parent), "the volume").rstrip(".")
+    public = message.replace(str(data), "the data directory").replace(str(data.parent), "the volume").rstrip(".")
     sentence = f"The compute could not start: {public}."
     if _INSUFFICIENT_SETTINGS in message:
         return InsufficientStandbySettings(sentence)

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from bough.domain.autoscaling import clamp_size
 from bough.engine.local.computes import postmaster
-from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
+from bough.engine.local.computes.pid_file import READY, PidFile
+from bough.engine.local.computes.postmaster_process import Postmaster
 from bough.engine.local.computes.process_usage import measure_processes
 from bough.engine.local.computes.runs import ComputeRun, ComputeRuns
 from bough.engine.local.isolation.cgroups import Cgroups

@@ -17,7 +17,7 @@ class LaunchOptions:
     """Everything that the process of a compute is started with."""
 
     install: Install
-    from_template: bool  # the volume is no copy of a branch
+    from_template: bool  # the volume was cloned from the template, not from a branch
     data: Path
     wal: Path
     conf: Path
@@ -59,7 +59,7 @@ def build_launch_options(
 ) -> LaunchOptions:
     return LaunchOptions(
         install=install,
-        from_template=record.parent is None,
+        from_template=record.source_volume_id is None,
         data=folder.data,
         wal=folder.pg_wal_of(record),
         conf=folder.conf,

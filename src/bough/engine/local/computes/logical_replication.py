@@ -43,17 +43,18 @@ async def _restrict_all(sockets: Path, session: ComputeSession, major: int) -> b
             logger.warning("logical_replication_withheld", reason="the name of a database is not UTF-8")
             return False
         for oid in sorted(remaining):
-            await _restrict(sockets, session, rows[oid]["name"].decode(), major, is_open=rows[oid]["is_open"])
+            name, allows_connections = rows[oid]["name"].decode(), rows[oid]["allows_connections"]
+            await _restrict(sockets, session, name, major, allows_connections=allows_connections)
             restricted.add(oid)
 
 
-async def _restrict(sockets: Path, session: ComputeSession, name: str, major: int, *, is_open: bool) -> None:
+async def _restrict(sockets: Path, session: ComputeSession, name: str, major: int, *, allows_connections: bool) -> None:
     """Temporarily allow connections to a database that does not allow them."""
-    if not is_open:
+    if not allows_connections:
         await session.execute(output_plugins.allow_connections(name))
     try:
         async with open_session(sockets, name, major) as database_session:
             await database_session.execute(output_plugins.INSTALL_PLUGIN_CHECK)
     finally:
-        if not is_open or name == output_plugins.CLOSED_DATABASE:
+        if not allows_connections or name == output_plugins.NO_CONNECTIONS_DATABASE:
             await session.execute(output_plugins.disallow_connections(name))

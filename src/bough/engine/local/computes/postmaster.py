@@ -1,115 +1,20 @@
-"""Find the postmaster of a data folder.
+"""Find the postmaster of a data directory.
 
-A tenant's code can write to the data folder. Therefore a pid found there is trusted only when its process runs as the
-project's user in that folder, and the process is held by a pidfd, so that a recycled pid is never signalled.
+A tenant's code can write to the data directory. Therefore a pid found there is trusted only when its process runs as
+the project's user in that folder. The pidfd is opened before this check, so that a recycled pid is never signalled.
 """
 
-import asyncio
 import os
-import re
-import select
-import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
+from bough.engine.local.computes.pid_file import PidFile
+from bough.engine.local.computes.postmaster_process import Postmaster, reap
 from bough.engine.local.isolation import processes
-from bough.engine.local.tenant_files import read_file
-
-PID_FILE_NAME = "postmaster.pid"
-READY = "ready"
-STOPPING = "stopping"
-_MAX_PID_FILE_BYTES = 4096
-_PID = re.compile(r"[1-9][0-9]{0,8}")
-
-
-@dataclass(frozen=True, slots=True)
-class PidFile:
-    """The contents of postmaster.pid: pid, socket folder and status."""
-
-    pid: int
-    socket_folder: str
-    status: str
-
-    @classmethod
-    def read(cls, data: Path) -> Self | None:
-        try:
-            lines = read_file(PID_FILE_NAME, data, _MAX_PID_FILE_BYTES).decode(errors="replace").splitlines()
-        except OSError:  # missing, or replaced by something that is not a file
-            return None
-        lines += [""] * (8 - len(lines))
-        if not _PID.fullmatch(lines[0]):
-            return None
-        return cls(int(lines[0]), lines[4], lines[7].strip())
-
-
-@dataclass(slots=True)
-class Postmaster:
-    """A process that was a postmaster when it was found. A context manager."""
-
-    pid: int
-    _pidfd: int
-    _is_open: bool = True
-
-    @classmethod
-    def open(cls, pid: int) -> Self | None:
-        try:
-            return cls(pid, os.pidfd_open(pid))
-        except ProcessLookupError:
-            return None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def pidfd(self) -> int:
-        """Becomes readable when the process ends. Valid until `close`."""
-        return self._pidfd
-
-    def close(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            os.close(self._pidfd)
-
-    def __del__(self) -> None:
-        self.close()  # a caller that was cancelled never entered the context
-
-    def signal(self, number: signal.Signals) -> None:
-        try:
-            signal.pidfd_send_signal(self._pidfd, number)
-        except ProcessLookupError:
-            pass
-
-    def has_ended(self) -> bool:
-        poll = select.poll()
-        poll.register(self._pidfd, select.POLLIN)
-        ended = bool(poll.poll(0))
-        if ended:
-            reap(self.pid)
-        return ended
-
-    async def wait_for_exit(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for the process to end. Return whether it ended."""
-        loop = asyncio.get_running_loop()
-        ended = asyncio.Event()
-        loop.add_reader(self._pidfd, ended.set)
-        try:
-            async with asyncio.timeout(timeout):
-                await ended.wait()
-        except TimeoutError:
-            return False
-        finally:
-            loop.remove_reader(self._pidfd)
-        reap(self.pid)
-        return True
 
 
 def find(data: Path, launched_pid: int | None = None) -> Postmaster | None:
-    """Return the live postmaster of a data folder.
+    """Return the live postmaster of a data directory.
 
     `launched_pid` is the last process started on it, which may not have written its pid file yet.
     """
@@ -148,13 +53,13 @@ def is_postmaster(pid: int, data: Path) -> bool:
 
 
 def find_starting(data: Path) -> int | None:
-    """Return the postmaster whose arguments name the data folder. It may not have written its pid file yet."""
+    """Return the postmaster whose arguments name the data directory. It may not have written its pid file yet."""
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
     return next((pid for pid in pids if is_postmaster(pid, data) and _still_has_argument(pid, data)), None)
 
 
 def find_orphans(data: Path) -> Iterator[int]:
-    """Return the server processes in the data folder. Without a postmaster, they are left from one that was killed."""
+    """Return the server processes in the data directory. Without a postmaster, a killed one left them."""
     uid = data.stat().st_uid
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
@@ -165,27 +70,6 @@ def find_orphans(data: Path) -> Iterator[int]:
                 yield int(entry.name)
         except (FileNotFoundError, ProcessLookupError):
             continue
-
-
-def is_stuck_in_shutdown(pid: int) -> bool:
-    """Return whether an idle checkpointer is the only remaining child of the server.
-
-    A server that is stopped while it recovers from the crash of a session may wait for ever for its checkpointer,
-    which it never told to exit (seen in Postgres 17). During the shutdown checkpoint the process title differs.
-    """
-    try:
-        titles = [processes.read_arguments(child) for child in processes.list_children(pid)]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return [title.rstrip(b"\0 ") for title in titles] == [b"postgres: checkpointer"]
-
-
-def reap(pid: int) -> None:
-    """Reap an ended child process. Ignore a process that is not a child."""
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
 
 
 def _owner_and_zombie(pid: int) -> tuple[int, bool]:

@@ -9,7 +9,7 @@ import select
 from collections.abc import Callable, Iterable
 from threading import Lock
 
-from bough.engine.local.computes.postmaster import Postmaster
+from bough.engine.local.computes.postmaster_process import Postmaster
 from bough.engine.local.computes.runs import ComputeRun
 from bough.ids import EndpointId
 

@@ -15,11 +15,13 @@ from bough import clock
 from bough.engine.local.computes import backup_label, postmaster, standby_files
 from bough.engine.local.computes.compute_log import START_MARKER, read_start_error
 from bough.engine.local.computes.launch_options import LaunchOptions
-from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
+from bough.engine.local.computes.pid_file import PID_FILE_NAME, READY, PidFile
+from bough.engine.local.computes.postmaster_process import Postmaster, is_stuck_in_shutdown
 from bough.engine.local.folders import SOCKET_NAME
 from bough.engine.local.isolation import launcher
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.tenant_files import TenantFileError, unlink
+from bough.engine.local.tenant_file_checks import TenantFileError
+from bough.engine.local.tenant_files import unlink
 from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.port import EngineError
 
@@ -33,7 +35,7 @@ _STOP_SIGNALS = ((signal.SIGINT, 120.0), (signal.SIGQUIT, 15.0), (signal.SIGKILL
 
 
 def start(launch: LaunchOptions, start_context: AbstractContextManager[None]) -> int:
-    """Start the process inside `start_context` and return its pid. No postmaster may run on the data folder."""
+    """Start the process inside `start_context` and return its pid. No postmaster may run on the data directory."""
     try:
         clean_up_after_crash(launch.data, launch.wal)
         if launch.is_standby:
@@ -93,7 +95,7 @@ async def _wait_for_exit(process: Postmaster, timeout: float) -> bool:
     while (remaining := deadline - clock.monotonic()) > 0:
         if await process.wait_for_exit(min(remaining, _STUCK_POLL)):
             return True
-        is_stuck = postmaster.is_stuck_in_shutdown(process.pid)
+        is_stuck = is_stuck_in_shutdown(process.pid)
         if was_stuck and is_stuck:
             return False
         was_stuck = is_stuck
@@ -117,8 +119,8 @@ def _clean_up_postmaster(data: Path, file: PidFile) -> None:
                 orphan.signal(signal.SIGKILL)
     if Path(f"/proc/{file.pid}").exists():
         # Postgres would take that process for a postmaster and refuse to start. The lock on shared memory, which does
-        # not depend on this file, still prevents two servers on one data folder.
-        unlink(postmaster.PID_FILE_NAME, data)
+        # not depend on this file, still prevents two servers on one data directory.
+        unlink(PID_FILE_NAME, data)
 
 
 def _ensure_sockets(folder: Path, owner: Identity) -> None:

@@ -14,8 +14,8 @@ from bough.domain.lsn import is_lsn
 from bough.engine.port import BranchContents, ObservedDatabase, ObservedRole, StorageUsage
 from bough.postgres import scram, wal
 from bough.postgres.backup import BackupEnd
-from bough.postgres.position import Position
 from bough.postgres.replication import ReplicaStatus
+from bough.postgres.server_status import ServerStatus
 
 MAX_NAME_BYTES = 63  # Postgres truncates longer names
 MAX_LABEL_LENGTH = 8192  # characters; Postgres writes about 200
@@ -146,8 +146,8 @@ def parse_backup_end(row: Any) -> BackupEnd:
     )
 
 
-def parse_position(row: Any) -> Position:
-    return Position(started_at=parse_timestamp(row["started_at"]), wal=parse_optional_number(row["wal"]))
+def parse_server_status(row: Any) -> ServerStatus:
+    return ServerStatus(started_at=parse_timestamp(row["started_at"]), wal=parse_optional_number(row["wal"]))
 
 
 def parse_standby_status(row: Any) -> ReplicaStatus:
@@ -155,10 +155,10 @@ def parse_standby_status(row: Any) -> ReplicaStatus:
     if age is not None and (type(age) is not float or not math.isfinite(age)):
         raise ValueError("not an age")
     return ReplicaStatus(
-        is_in_recovery=parse_bool(row["follows"]),
+        is_in_recovery=parse_bool(row["is_in_recovery"]),
         is_paused=parse_bool(row["is_paused"]),
-        is_streaming=parse_bool(row["streams"]),
-        received_lsn=parse_optional_number(row["has"]),
+        is_streaming=parse_bool(row["is_streaming"]),
+        received_lsn=parse_optional_number(row["received"]),
         replayed_lsn=parse_optional_number(row["replayed"]),
         replay_age_seconds=age,
     )

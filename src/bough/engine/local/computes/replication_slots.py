@@ -205,5 +205,5 @@ def _link(socket: Path, name: Path) -> None:
     os.link(socket, temporary, follow_symlinks=False)
     if not stat.S_ISSOCK(temporary.lstat().st_mode):
         temporary.unlink()
-        raise EngineError("The compute replaced its socket by something else: suspend it.", transient=False)
+        raise EngineError("The compute replaced its socket with another file: suspend the endpoint.", transient=False)
     temporary.rename(name)

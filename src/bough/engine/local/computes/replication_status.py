@@ -101,7 +101,7 @@ class ReplicationMonitor:
         return lsn.to_int(control.checkpoint) if control.is_shut_down else None
 
     async def _find_replica(self, endpoint: EndpointId) -> tuple[VolumeRecord | None, Path | None]:
-        run = await asyncio.to_thread(self._running.runs.get, endpoint)
+        run = await self._running.find_run(endpoint)
         if run is None:
             return None, None
         record = await asyncio.to_thread(self._volumes.folder(run.volume_id).read_record)

@@ -39,13 +39,14 @@ async def _check_owns_no_database(session: ComputeSession, name: str) -> None:
     owned = [database.decode(errors="replace") for (database,) in await session.fetch(databases.SELECT_OWNED, name)]
     if owned:
         raise EngineError(
-            f"The role {name} owns the database {owned[0]}: give that another owner, or delete it first.",
+            f"The role {name} owns the database {owned[0]}: change the owner of the database, or delete the database "
+            "first.",
             transient=False,
         )
 
 
 def _check_open(name: str, database: Any) -> None:
-    if not (database["is_open"] and is_utf8(database["name"], database["owner"])):
+    if not (database["allows_connections"] and is_utf8(database["name"], database["owner"])):
         raise EngineError(
             f"The role {name} has objects or privileges in the database "
             f"{database['name'].decode(errors='replace')}, which cannot be connected to: "
@@ -86,7 +87,7 @@ async def _build_regrants(session: ComputeSession, name: str) -> list[str]:
             row["member"].decode(),
             admin=row["admin_option"],
             inherit=row["inherit_option"],
-            become=row["set_option"],
+            set_role=row["set_option"],
         )
         for row in await session.fetch(roles.SELECT_GRANTED_MEMBERSHIPS, name)
         if is_utf8(row["role"], row["member"])

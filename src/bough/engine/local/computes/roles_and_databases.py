@@ -60,7 +60,7 @@ async def ensure_roles_and_databases(
             await logical_replication.ensure_enabled(sockets, session, launch.install.major)
         elif spec.primary is None and has_replication_role:
             await logical_replication.ensure_disabled(session)
-    await run_shielded(lambda: folder.write_applied_digest(target.applied_text))
+    await run_shielded(lambda: folder.write_applied_digest(target.applied_digest))
 
 
 def _choose_first_database(spec: ComputeSpec) -> str:
@@ -118,5 +118,5 @@ def _parse_existing(rows: list[tuple[str, bytes, str | None]]) -> _ExistingObjec
     return _ExistingObjects(
         roles={name: verifier for kind, name, verifier in decoded if kind == "role"},
         databases=[name for kind, name, _ in decoded if kind == "database"],
-        has_replication_role=any(kind == "replicates" for kind, _, _ in decoded),
+        has_replication_role=any(kind == "replication_role" for kind, _, _ in decoded),
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from bough import clock
 from bough.engine.local.computes import postmaster, process
-from bough.engine.local.computes.postmaster import READY, PidFile, Postmaster
-from bough.engine.local.computes.postmaster_watcher import PostmasterWatcher
-from bough.engine.local.computes.process_usage import ProcessUsage, measure_processes, read_cpu_seconds
+from bough.engine.local.computes.compute_lookup import ComputeLookup
+from bough.engine.local.computes.pid_file import PidFile
+from bough.engine.local.computes.process_usage import ProcessUsage
 from bough.engine.local.computes.runs import ComputeRun, ComputeRuns, is_temporary, temporary_name
 from bough.engine.local.computes.spare_assignment import SpareAssignment, is_spare
 from bough.engine.local.folders import Folders
@@ -27,14 +27,22 @@ _POLL_INTERVAL = 0.02  # seconds, while a compute starts or stops
 
 
 class RunningComputes:
-    def __init__(self, folders: Folders, volumes: Volumes, socket_users: SocketUsers, cgroups: Cgroups) -> None:
+    def __init__(
+        self,
+        folders: Folders,
+        volumes: Volumes,
+        socket_users: SocketUsers,
+        cgroups: Cgroups,
+        *,
+        runs: ComputeRuns,
+        spare_assignment: SpareAssignment,
+    ) -> None:
         self._folders = folders
         self._volumes = volumes
-        self._socket_users = socket_users
         self._cgroups = cgroups
-        self.runs = ComputeRuns(folders.runs)
-        self.spare_assignment = SpareAssignment(folders, volumes, self.runs)
-        self._watcher = PostmasterWatcher(self._find)
+        self._runs = runs
+        self._spare_assignment = spare_assignment
+        self._lookup = ComputeLookup(folders, volumes, socket_users, runs)
 
     async def adopt(self) -> None:
         """Clean up after computes that have ended. Running ones need nothing but their run file.
@@ -50,23 +58,33 @@ class RunningComputes:
 
     async def list_runs(self) -> list[ComputeRun]:
         """Return the runs of live computes, including spares."""
-        return [run for run, _ in (await asyncio.to_thread(self._find_alive)).values()]
+        return [run for run, _ in (await asyncio.to_thread(self._lookup.find_alive)).values()]
 
     async def read_cpu_seconds(self) -> dict[EndpointId, float]:
         """Return the CPU time of each live compute since it started."""
-        return await asyncio.to_thread(self._read_cpu_seconds)
+        return await asyncio.to_thread(self._lookup.read_cpu_seconds)
 
     async def has_compute(self, volume: VolumeId) -> bool:
         """Return whether any compute runs on the volume, including temporary and spare ones."""
-        return await asyncio.to_thread(self._is_served, volume)
+        return await asyncio.to_thread(self._lookup.has_compute, volume)
+
+    async def check_no_compute(self, volume: VolumeId) -> None:
+        """Check that no endpoint's compute runs on the volume, after stopping temporary ones."""
+        await self.stop_unassigned(volume)
+        if await self.has_compute(volume):
+            raise EngineError("A compute still runs on the branch; suspend it first.")
+
+    async def find_run(self, endpoint: EndpointId) -> ComputeRun | None:
+        """Return the run of the endpoint's compute, which may have ended."""
+        return await asyncio.to_thread(self._runs.get, endpoint)
 
     async def find_sockets(self, endpoint: EndpointId) -> Path | None:
         """Return the socket folder of the endpoint's compute, or None when it does not accept connections."""
-        return await asyncio.to_thread(self._find_ready_sockets, endpoint)
+        return await asyncio.to_thread(self._lookup.find_sockets, endpoint)
 
     async def find_volume_sockets(self, volume: VolumeId) -> Path | None:
         """Return the socket folder of the compute that serves a volume."""
-        return await asyncio.to_thread(self._find_volume_sockets, volume)
+        return await asyncio.to_thread(self._lookup.find_volume_sockets, volume)
 
     async def await_volume_sockets(self, volume: VolumeId) -> Path | None:
         """Return the socket folder of the compute that serves the volume, or None when none runs on it.
@@ -76,7 +94,7 @@ class RunningComputes:
         """
         await self.stop(temporary_name(volume))
         deadline = clock.monotonic() + SETTLE_TIMEOUT
-        while await asyncio.to_thread(self._is_served, volume):
+        while await asyncio.to_thread(self._lookup.has_compute, volume):
             if (sockets := await self.find_volume_sockets(volume)) is not None:
                 return sockets
             if clock.monotonic() >= deadline:
@@ -86,13 +104,13 @@ class RunningComputes:
 
     async def measure_processes(self, endpoint: EndpointId) -> ProcessUsage | None:
         """Measure its processes. Return None when it does not run."""
-        return await asyncio.to_thread(self._measure_processes, endpoint)
+        return await asyncio.to_thread(self._lookup.measure_processes, endpoint)
 
     async def stop(self, endpoint: EndpointId, *, immediate: bool = False) -> None:
-        run = await asyncio.to_thread(self.runs.get, endpoint)
+        run = await self.find_run(endpoint)
         if run is None:
             return
-        server = await asyncio.to_thread(self._find, run)
+        server = await asyncio.to_thread(self._lookup.find, run)
         if server is not None:
             with server:
                 await process.stop(server, immediate=immediate)
@@ -100,7 +118,7 @@ class RunningComputes:
 
     async def stop_temporary(self) -> None:
         """Stop every temporary compute. A control process that is killed leaves them."""
-        for run in await asyncio.to_thread(self.runs.list_all):
+        for run in await asyncio.to_thread(self._runs.list_all):
             if is_temporary(run.endpoint_id):
                 await self.stop(run.endpoint_id)
                 await self.delete_log(run.endpoint_id)
@@ -140,77 +158,28 @@ class RunningComputes:
     def clean_up(self, run: ComputeRun) -> None:
         """Remove the control group, the sockets and the run of a compute that has ended."""
         self._cgroups.remove(run.cgroup_name)
-        self.spare_assignment.remove_runtime_files(run)
-        self.runs.remove(run.endpoint_id)
+        self._spare_assignment.remove_runtime_files(run)
+        self._runs.remove(run.endpoint_id)
 
     def _clean_up_dead(self) -> None:
-        self.runs.remove_corrupt()
-        for run in self.runs.list_all():
+        self._runs.remove_corrupt()
+        for run in self._runs.list_all():
             self._clean_up_when_dead(run.endpoint_id)
-        self.spare_assignment.remove_stale_links()
-        self._cgroups.remove_empty({run.cgroup_name for run in self.runs.list_all()})
+        self._spare_assignment.remove_stale_links()
+        self._cgroups.remove_empty({run.cgroup_name for run in self._runs.list_all()})
 
     def _clean_up_temporary(self, name: EndpointId) -> None:
         """Clean up even if the run was lost."""
-        if self.runs.get(name) is None:
+        if self._runs.get(name) is None:
             self._cgroups.remove(name)
-            self.spare_assignment.remove_sockets(name)
+            self._spare_assignment.remove_sockets(name)
 
     def _clean_up_dead_spares(self, volume: VolumeId) -> None:
-        for run in self.runs.list_on_volume(volume):
+        for run in self._runs.list_on_volume(volume):
             if is_spare(run.endpoint_id):
                 self._clean_up_when_dead(run.endpoint_id)
 
     def _clean_up_when_dead(self, endpoint: EndpointId) -> None:
-        run = self.runs.get(endpoint)
-        if run is not None and not self._is_alive(run):
+        run = self._runs.get(endpoint)
+        if run is not None and not self._lookup.is_alive(run):
             self.clean_up(run)
-
-    def _find_ready_sockets(self, endpoint: EndpointId) -> Path | None:
-        run = self.runs.get(endpoint)
-        if run is None:
-            return None
-        file = PidFile.read(self._data(run))
-        if file is None or file.status != READY or not postmaster.is_postmaster(file.pid, self._data(run)):
-            return None
-        folder = self._folders.socket_folder(endpoint)
-        return folder if process.seal_socket_folder(folder, self._socket_users.gateway_gid) else None
-
-    def _find_volume_sockets(self, volume: VolumeId) -> Path | None:
-        runs = self.runs.list_on_volume(volume)
-        endpoints = [run.endpoint_id for run in runs if not is_temporary(run.endpoint_id)]
-        return next(filter(None, map(self._find_ready_sockets, endpoints)), None)
-
-    def _is_served(self, volume: VolumeId) -> bool:
-        """Include a compute that was launched and has not written its pid file yet."""
-        is_alive = postmaster.is_alive(self._volumes.folder(volume).data)
-        return is_alive or any(map(self._is_alive, self.runs.list_on_volume(volume)))
-
-    def _find_alive(self) -> dict[EndpointId, tuple[ComputeRun, int]]:
-        return self._watcher.find_alive(run for run in self.runs.list_all() if not is_temporary(run.endpoint_id))
-
-    def _read_cpu_seconds(self) -> dict[EndpointId, float]:
-        pids = {endpoint: pid for endpoint, (_, pid) in self._find_alive().items()}
-        seconds = read_cpu_seconds(set(pids.values()))
-        return {endpoint: seconds[pid] for endpoint, pid in pids.items() if pid in seconds}
-
-    def _measure_processes(self, endpoint: EndpointId) -> ProcessUsage | None:
-        run = self.runs.get(endpoint)
-        server = self._find(run) if run else None
-        if server is None:
-            return None
-        with server:
-            return measure_processes(server.pid)
-
-    def _find(self, run: ComputeRun) -> Postmaster | None:
-        return postmaster.find(self._data(run), self._find_launched_pid(run))
-
-    def _is_alive(self, run: ComputeRun) -> bool:
-        return postmaster.is_alive(self._data(run), self._find_launched_pid(run))
-
-    def _find_launched_pid(self, run: ComputeRun) -> int | None:
-        """Search for the process if control was killed before it recorded the pid."""
-        return run.pid or postmaster.find_starting(self._data(run))
-
-    def _data(self, run: ComputeRun) -> Path:
-        return self._volumes.folder(run.volume_id).data

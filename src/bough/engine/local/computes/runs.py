@@ -19,7 +19,7 @@ class ComputeRun:
     project_id: ProjectId
     volume_id: VolumeId
     install: str
-    settings: str  # digest of the active settings
+    settings_digest: str  # of the active settings
     pid: int | None  # as launched; the pid file in the volume is authoritative
     spare_name: str | None = None  # its name in the warm pool, if it came from there
     cu: float | None = None  # its current size; None: max_cu
@@ -45,8 +45,8 @@ class ComputeRuns:
     """The files are authoritative. A copy in memory avoids reading them for each listing.
 
     The modification time of the folder shows changes by other processes, because every write renames a file into it. A
-    change by another process within the same few milliseconds as one by this process may be missed; but while control
-    runs, no other process writes here.
+    change by another process within the same few milliseconds as one by this process may be missed; but while the
+    control process runs, no other process writes here.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -76,7 +76,7 @@ class ComputeRuns:
             self._update_volumes(before, None)
 
     def remove_corrupt(self) -> None:
-        """Remove files that a crash or a power failure left incomplete. Call it only when control starts."""
+        """Remove files that a crash or a power failure left incomplete. Call it only at startup."""
         for path in self._folder.iterdir():
             if path.suffix != ".json" or self.get(EndpointId(path.stem)) is None:
                 path.unlink()
@@ -118,6 +118,7 @@ def _file_name(endpoint: EndpointId) -> str:
 
 def _render(run: ComputeRun) -> str:
     fields = asdict(run)
+    fields["settings"] = fields.pop("settings_digest")
     fields["born"] = fields.pop("spare_name")
     fields["limits"] = fields.pop("limits_text")
     return json.dumps(fields)
@@ -137,7 +138,7 @@ def _read(path: Path) -> ComputeRun | None:
         project_id=ProjectId(fields["project_id"]),
         volume_id=VolumeId(fields["volume_id"]),
         install=fields["install"],
-        settings=fields["settings"],
+        settings_digest=fields["settings"],
         pid=fields["pid"],
         spare_name=fields.get("born"),
         cu=fields.get("cu"),

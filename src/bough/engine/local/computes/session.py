@@ -29,14 +29,14 @@ from bough.postgres import (
     activity,
     backup,
     databases,
-    position,
     recovery,
     roles,
+    server_status,
     storage,
     subscriptions,
 )
 from bough.postgres.backup import BackupEnd
-from bough.postgres.position import Position
+from bough.postgres.server_status import ServerStatus
 
 __all__ = [
     "CHANGE_LIMITS",
@@ -118,7 +118,7 @@ class ComputeSession(ComputeConnection):
     async def measure_storage(self) -> tuple[StorageUsage, bool]:
         """Return what is stored, and whether tenants may connect to Postgres's own databases."""
         [row] = await self.fetch(storage.SELECT_STORED_BYTES)
-        return query_results.parse_storage(row), query_results.parse_bool(row["is_open"])
+        return query_results.parse_storage(row), query_results.parse_bool(row["is_public"])
 
     async def write_wal_marker(self) -> str:
         """Write a commit with the current time to the WAL. Return the flushed LSN, which includes it."""
@@ -130,12 +130,12 @@ class ComputeSession(ComputeConnection):
         return query_results.parse_optional_timestamp(await self.fetch_value(recovery.SELECT_LAST_COMMIT_TIME))
 
     async def read_wal_end(self) -> str | None:
-        lsn = await self.fetch_value(position.SELECT_END_LSN)
+        lsn = await self.fetch_value(server_status.SELECT_END_LSN)
         return None if lsn is None else query_results.parse_lsn(lsn)
 
-    async def read_position(self) -> Position:
-        [row] = await self.fetch(position.SELECT_POSITION)
-        return query_results.parse_position(row)
+    async def read_server_status(self) -> ServerStatus:
+        [row] = await self.fetch(server_status.SELECT_SERVER_STATUS)
+        return query_results.parse_server_status(row)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from bough.engine.local.computes.runs import ComputeRun, ComputeRuns
 from bough.engine.local.durable_files import sync_folder
 from bough.engine.local.folders import Folders
 from bough.engine.local.tenant_trees import remove_tree
-from bough.engine.local.volumes import archive_link
+from bough.engine.local.volumes import wal_archive_link
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.spec import BranchSpec, ComputeSpec
@@ -45,9 +45,10 @@ class SpareAssignment:
         run = self._runs.get(EndpointId(name))
         old, new = self._volumes.folder(VolumeId(name)), self._volumes.folder(spec.volume_id)
         old.clear_applied_digest()
-        old.write_record(replace(record, project_id=spec.project_id, spare_name=name, made_at=clock.now().isoformat()))
-        archive_link.ensure_archive(
-            old, self._volumes.archive_path(spec.volume_id), old.owner
+        now = clock.now().isoformat()
+        old.write_record(replace(record, project_id=spec.project_id, spare_name=name, assigned_at=now))
+        wal_archive_link.ensure_wal_archive(
+            old, self._volumes.wal_archive_path(spec.volume_id), old.owner
         )  # spares have no archive
         if record.has_external_wal:
             self._volumes.move_wal(VolumeId(name), spec.volume_id)
@@ -82,7 +83,7 @@ class SpareAssignment:
         return True
 
     def remove_stale_links(self) -> None:
-        """Remove links of spares without a run, which a power failure may leave. Call it only when control starts."""
+        """Remove links of spares without a run, which a power failure may leave. Call it only at startup."""
         known = {name for run in self._runs.list_all() for name in (run.endpoint_id, run.spare_name)}
         for folder in (self._folders.volumes, self._folders.sockets):
             for link in folder.iterdir():

@@ -1,4 +1,4 @@
-"""The files that make a server a standby: standby.signal in its data folder, and the password file for its primary.
+"""The files that make a server a standby: standby.signal in its data directory, and the password file for its primary.
 
 A standby without a primary is read-only and does not change.
 """
@@ -14,17 +14,17 @@ from bough.postgres import replication
 
 
 def create_signal(data: Path, owner: Identity) -> None:
-    """Make the next server of the data folder a standby."""
+    """Make the next server of the data directory a standby."""
     create_file(replication.SIGNAL_FILE, data, None if owner.is_current_user else (owner.uid, owner.gid))
 
 
 def remove_signal(data: Path) -> None:
-    """Make the next server of the data folder writable. It recovers as after a crash."""
+    """Make the next server of the data directory writable. It recovers as after a crash."""
     unlink(replication.SIGNAL_FILE, data)
 
 
 def has_signal(data: Path) -> bool:
-    """Return whether the server of the data folder is a standby. The file changes only before a server starts."""
+    """Return whether the server of the data directory is a standby. The file changes only before a server starts."""
     return entry_exists(replication.SIGNAL_FILE, data)
 
 

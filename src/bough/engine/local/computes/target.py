@@ -22,7 +22,7 @@ class ComputeTarget:
     limits_text: str  # the file with settings that follow from the plan; not part of the digest
 
     @property
-    def applied_text(self) -> str:
+    def applied_digest(self) -> str:
         return f"{self.roles_digest} {self.databases_digest} {self.replication_mode}"
 
     def is_applied(self, applied: str | None) -> bool:

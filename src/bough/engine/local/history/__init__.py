@@ -1,1 +1,1 @@
-"""What one can go back to: archived WAL, bases, and recovery to a point."""
+"""Point-in-time recovery: archived WAL, bases, retention and recovery."""

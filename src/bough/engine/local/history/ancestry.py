@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bough.domain import lsn
 from bough.engine.local.history.bases import Base, Bases
-from bough.engine.local.history.recovery_plan import B, VolumeLineage
+from bough.engine.local.history.recovery_plan import StartT, VolumeLineage
 from bough.engine.local.history.wal_archives import WalArchives
 from bough.engine.local.templates import Templates
 from bough.engine.local.volumes.control_files import read_control_file
@@ -50,9 +50,9 @@ class LineageReader:
             lineages.append(build_lineage(current, record, self._bases.list_bases(current)))
             if record.is_self_contained or record.first_segment is None:
                 return Ancestry(lineages=lineages, template=None)
-            if record.parent is None:
+            if record.source_volume_id is None:
                 return Ancestry(lineages=lineages, template=self.read_template(record.install))
-            current = VolumeId(record.parent)
+            current = VolumeId(record.source_volume_id)
         return Ancestry(lineages=lineages, template=None)
 
     def read_template(self, install: str) -> Template | None:
@@ -65,5 +65,5 @@ class LineageReader:
         return Template(data=data, lsn=lsn.to_text(end), first_segment=control.first_segment)
 
 
-def build_lineage(volume: VolumeId, record: VolumeRecord, bases: Sequence[B]) -> VolumeLineage[B]:
+def build_lineage(volume: VolumeId, record: VolumeRecord, bases: Sequence[StartT]) -> VolumeLineage[StartT]:
     return VolumeLineage(volume=volume, first_segment=record.first_segment, fork_lsn=record.origin_lsn, bases=bases)

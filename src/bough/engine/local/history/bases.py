@@ -56,7 +56,7 @@ class Bases:
     async def take(self, volume: VolumeId, record: VolumeRecord, install: Install) -> Base | None:
         """Copy the volume as it is now.
 
-        Returns None if the state of its files is unknown because its server was killed, or if the volume is read-only
+        Return None if the state of its files is unknown because its server was killed, or if the volume is read-only
         or archived.
         """
         if not await self._can_be_copied(volume):

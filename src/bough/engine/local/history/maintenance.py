@@ -67,7 +67,7 @@ class HistoryMaintenance:
         async with self._locks.lock(volume):
             record = await asyncio.to_thread(self._read_record, volume)
             is_due = False
-            if await run_shielded(lambda: self._ensure_archive(volume)) and retained_since is not None:
+            if await run_shielded(lambda: self._ensure_wal_archive(volume)) and retained_since is not None:
                 is_due = await self._is_due(volume, record, retained_since, now)
             problem = await self._take_due_base(volume, record) if is_due and take_bases else None
             await self._pruner.prune(volume, record, retained_since)
@@ -119,7 +119,7 @@ class HistoryMaintenance:
             return await self._wal_end.is_archiving(volume)
         lineage = (await asyncio.to_thread(self._lineages.read, volume)).lineages[0]
         written = lsn.to_int(end) - lineage.fork_position
-        if record.parent is None:
+        if record.source_volume_id is None:
             return await self._is_base_worthwhile(volume, record, written)
         began_at = record.origin.at or now
         if began_at <= since:
@@ -138,7 +138,7 @@ class HistoryMaintenance:
         return written >= await self._volumes.run_blocking(lambda: _data_bytes(folder), record.project_id)
 
     def _has_base_at(self, volume: VolumeId, end: str) -> bool:
-        """Whether the history already starts at this LSN."""
+        """Return whether the history already starts at this LSN."""
         starts = {start for base in self._bases.list_bases(volume) for start in (base.lsn, first_reachable_lsn(base))}
         return self._read_record(volume).is_self_contained and end in starts
 
@@ -150,21 +150,21 @@ class HistoryMaintenance:
             raise EngineError("The branch's volume is still being recovered.")
         return record
 
-    def _ensure_archive(self, volume: VolumeId) -> bool:
+    def _ensure_wal_archive(self, volume: VolumeId) -> bool:
         """Ensure that the volume has an archive; False if the volume is retired."""
         folder = self._volumes.folder(volume)
         if folder.read_record() is None:
             return False
-        self._archives.ensure(volume, folder.owner)
+        self._volumes.ensure_wal_archive(volume, folder.owner)
         return True
 
 
 def _data_bytes(folder: VolumeFolder) -> int:
-    """Return the bytes on disk of the data folder without its WAL."""
+    """Return the bytes on disk of the data directory without its WAL."""
     total = measure_disk_usage(folder.data)
     try:
         with open_tenant_folder(folder.data / "pg_wal") as pg_wal:
             wal = measure_disk_usage_fd(pg_wal)
-    except OSError:  # `pg_wal` is a link: the WAL is outside the data folder
+    except OSError:  # `pg_wal` is a link: the WAL is outside the data directory
         wal = DiskUsage(0, 0)
     return total.own + total.shared - wal.own - wal.shared

@@ -128,7 +128,7 @@ class PointInTimeRecovery:
         record = VolumeRecord(
             project_id=spec.project_id,
             install=spec.install,
-            parent=request.parent,
+            source_volume_id=request.parent,
             is_self_contained=spec.is_snapshot,
             is_pending=True,
         )

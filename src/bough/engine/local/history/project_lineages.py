@@ -78,7 +78,7 @@ class ProjectLineages:
 def build_node(name: VolumeId, record: VolumeRecord, bases: list[Base]) -> LineageNode[Base]:
     return LineageNode(
         lineage=build_lineage(name, record, bases),
-        parent=VolumeId(record.parent) if record.parent else None,
+        parent=VolumeId(record.source_volume_id) if record.source_volume_id else None,
         forked_at=record.origin.at,
         is_self_contained=record.is_self_contained,
     )

@@ -10,7 +10,8 @@ from bough.engine.local.history.project_lineages import ProjectLineages, build_n
 from bough.engine.local.history.prune_lock import PruneLock
 from bough.engine.local.history.retention import RetainedHistory, compute_retention
 from bough.engine.local.history.wal_archives import WalArchives
-from bough.engine.local.tenant_files import TenantFileError, unlink
+from bough.engine.local.tenant_file_checks import TenantFileError
+from bough.engine.local.tenant_files import unlink
 from bough.engine.local.threads import run_shielded
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
@@ -81,7 +82,7 @@ class HistoryPruner:
 
     def _uids(self, volume: VolumeId) -> set[int]:
         uids = set()
-        for path in (self._volumes.folder(volume).data, self._archives.folder(volume)):
+        for path in (self._volumes.folder(volume).data, self._volumes.wal_archive_path(volume)):
             with suppress(FileNotFoundError):
                 uids.add(path.stat().st_uid)
         return uids
@@ -89,7 +90,7 @@ class HistoryPruner:
     def _hide_all(self, project: ProjectId, volume: VolumeId) -> list[Base]:
         nodes = self._project_lineages.read_project(project)
         if volume in nodes and compute_retention(volume, nodes, None).has_dependents:
-            raise VolumeHasDependents("The history of another branch depends on the branch's: try again later.")
+            raise VolumeHasDependents("Another branch depends on the history of this branch: try again later.")
         bases = self._bases.list_bases(volume)
         for base in bases:
             self._bases.hide(base)

@@ -33,17 +33,17 @@ class RecoveryStart(Protocol):
         """The first segment that the server reads."""
 
 
-B = TypeVar("B", bound=RecoveryStart)
+StartT = TypeVar("StartT", bound=RecoveryStart)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeLineage(Generic[B]):
+class VolumeLineage(Generic[StartT]):
     """What is known about one volume as a writer of WAL."""
 
     volume: VolumeId
     first_segment: str | None  # of its own WAL; None if nothing is known from before its first base
     fork_lsn: str | None = None  # up to here its WAL is its ancestor's
-    bases: Sequence[B] = ()  # oldest first
+    bases: Sequence[StartT] = ()  # oldest first
 
     @property
     def first_segment_number(self) -> int:
@@ -76,20 +76,22 @@ class WalRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryPlan(Generic[B]):
-    start: B
+class RecoveryPlan(Generic[StartT]):
+    start: StartT
     ranges: Sequence[WalRange]  # oldest first; none is empty
     timeline: int | None  # the target timeline; None: the one that the recovery starts on
     volumes: Sequence[VolumeId]  # of the lineages, youngest first
     timelines: frozenset[int]  # of the lineages, where there is a history file
 
 
-def plan_recovery(lineages: Sequence[VolumeLineage[B]], template: B | None, point: Point) -> list[RecoveryPlan[B]]:
+def plan_recovery(
+    lineages: Sequence[VolumeLineage[StartT]], template: StartT | None, point: Point
+) -> list[RecoveryPlan[StartT]]:
     """Return every plan that reaches the point, the shortest first.
 
     `lineages` are the volume's own and those of its ancestors, youngest first.
     """
-    plans: list[RecoveryPlan[B]] = []
+    plans: list[RecoveryPlan[StartT]] = []
     for depth in range(len(lineages)):
         used = lineages[: depth + 1]
         plans += [_plan(used, base, point) for base in reversed(_usable_bases(used, point))]
@@ -100,7 +102,7 @@ def plan_recovery(lineages: Sequence[VolumeLineage[B]], template: B | None, poin
     return plans
 
 
-def _usable_bases(lineages: Sequence[VolumeLineage[B]], point: Point) -> list[B]:
+def _usable_bases(lineages: Sequence[VolumeLineage[StartT]], point: Point) -> list[StartT]:
     """Return the bases of the oldest lineage that are before the point and before every fork."""
     fork = min((lineage.fork_position for lineage in lineages[:-1]), default=None)
     return [
@@ -116,7 +118,7 @@ def _is_before(base: RecoveryStart, point: Point) -> bool:
     return point.at is None or base.at <= point.at
 
 
-def _plan(lineages: Sequence[VolumeLineage[B]], start: B, point: Point) -> RecoveryPlan[B]:
+def _plan(lineages: Sequence[VolumeLineage[StartT]], start: StartT, point: Point) -> RecoveryPlan[StartT]:
     last = _last_number(lineages[0], point)
     start_number = wal.segment_number(start.first_segment)
     ranges: list[WalRange] = []
@@ -136,7 +138,7 @@ def _plan(lineages: Sequence[VolumeLineage[B]], start: B, point: Point) -> Recov
     )
 
 
-def _last_number(lineage: VolumeLineage[B], point: Point) -> int | None:
+def _last_number(lineage: VolumeLineage[StartT], point: Point) -> int | None:
     """Return the number of the last segment that the point may need; None if it is unknown.
 
     All that was committed before a base was taken was written before the next base started.

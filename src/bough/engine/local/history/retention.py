@@ -11,16 +11,16 @@ from datetime import datetime
 from typing import Generic
 
 from bough.domain import lsn
-from bough.engine.local.history.recovery_plan import B, VolumeLineage
+from bough.engine.local.history.recovery_plan import StartT, VolumeLineage
 from bough.ids import VolumeId
 from bough.postgres import wal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineageNode(Generic[B]):
+class LineageNode(Generic[StartT]):
     """A lineage and what it depends on."""
 
-    lineage: VolumeLineage[B]
+    lineage: VolumeLineage[StartT]
     parent: VolumeId | None = None  # None: the template of its install
     forked_at: datetime | None = None
     is_self_contained: bool = False  # it depends on no other volume
@@ -39,8 +39,8 @@ class SegmentRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetainedHistory(Generic[B]):
-    bases: Sequence[B]
+class RetainedHistory(Generic[StartT]):
+    bases: Sequence[StartT]
     ranges: Sequence[SegmentRange]
     is_self_contained: bool  # nothing from before its own bases is needed any more
     has_dependents: bool
@@ -51,8 +51,8 @@ class RetainedHistory(Generic[B]):
 
 
 def compute_retention(
-    volume: VolumeId, nodes: Mapping[VolumeId, LineageNode[B]], since: datetime | None
-) -> RetainedHistory[B]:
+    volume: VolumeId, nodes: Mapping[VolumeId, LineageNode[StartT]], since: datetime | None
+) -> RetainedHistory[StartT]:
     """Points of the volume itself are retained from `since` on; with None, none are."""
     node = nodes[volume]
     lineage = node.lineage
@@ -79,7 +79,9 @@ def compute_retention(
     )
 
 
-def _retain_own(node: LineageNode[B], since: datetime | None, anchor: B | None) -> tuple[list[B], list[SegmentRange]]:
+def _retain_own(
+    node: LineageNode[StartT], since: datetime | None, anchor: StartT | None
+) -> tuple[list[StartT], list[SegmentRange]]:
     """Return what points of the volume itself need.
 
     If no point before its first base can be reached, WAL from before that base is useless.
@@ -102,11 +104,11 @@ class _Fork:
     at: datetime | None
     first_number: int  # from this segment on, the WAL is the dependent's own
 
-    def is_after(self, base: B) -> bool:
+    def is_after(self, base: StartT) -> bool:
         return lsn.to_int(base.lsn) <= self.position and (self.at is None or base.at <= self.at)
 
 
-def _forks(volume: VolumeId, dependents: Mapping[VolumeId, Sequence[LineageNode[B]]]) -> Iterator[_Fork]:
+def _forks(volume: VolumeId, dependents: Mapping[VolumeId, Sequence[LineageNode[StartT]]]) -> Iterator[_Fork]:
     for child in dependents.get(volume, ()):
         fork = _Fork(child.lineage.fork_position, child.forked_at, child.lineage.first_segment_number)
         yield fork
@@ -115,8 +117,8 @@ def _forks(volume: VolumeId, dependents: Mapping[VolumeId, Sequence[LineageNode[
             yield _Fork(min(fork.position, further.position), min(times, default=None), fork.first_number)
 
 
-def _dependents_by_parent(nodes: Mapping[VolumeId, LineageNode[B]]) -> dict[VolumeId, list[LineageNode[B]]]:
-    dependents: dict[VolumeId, list[LineageNode[B]]] = {}
+def _dependents_by_parent(nodes: Mapping[VolumeId, LineageNode[StartT]]) -> dict[VolumeId, list[LineageNode[StartT]]]:
+    dependents: dict[VolumeId, list[LineageNode[StartT]]] = {}
     for node in nodes.values():
         if node.parent is not None and node.is_dependent:
             dependents.setdefault(node.parent, []).append(node)

@@ -11,8 +11,8 @@ from pathlib import Path
 from bough.engine.local.computes import wal_segments
 from bough.engine.local.durable_files import sync_folder_fd
 from bough.engine.local.history.wal_archives import WalArchives
+from bough.engine.local.tenant_file_checks import MAX_FOLDER_ENTRIES
 from bough.engine.local.tenant_files import (
-    MAX_FOLDER_ENTRIES,
     descriptor_path,
     open_regular_file,
     open_tenant_folder,
@@ -40,7 +40,7 @@ def _complete_archive(volumes: Volumes, archives: WalArchives, volume: VolumeId)
             raise EngineError("The branch's volume does not exist.", transient=False)
         return
     folder.check_not_archived()
-    archives.ensure(volume, folder.owner)
+    volumes.ensure_wal_archive(volume, folder.owner)
     archive_remaining_wal(volumes, archives, volume)
     archives.write_retired_record(volume, record)
 

@@ -15,13 +15,8 @@ from pathlib import Path
 from bough.engine.local.computes import wal_segments
 from bough.engine.local.history.recovery_plan import WalRange
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.tenant_files import (
-    TenantFileError,
-    TooManyEntries,
-    descriptor_path,
-    list_names,
-    open_tenant_folder,
-)
+from bough.engine.local.tenant_file_checks import TenantFileError, TooManyEntries
+from bough.engine.local.tenant_files import descriptor_path, list_names, open_tenant_folder
 from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.port import EngineError
 from bough.postgres import recovery, wal
@@ -38,7 +33,7 @@ class WalSource:
     pg_wal: Path | None  # None if the volume is retired
 
     def has_segment_after(self, timeline: int, number: int) -> bool:
-        """Whether there is a later segment of the timeline."""
+        """Return whether there is a later segment of the timeline."""
         if any(_is_after(name, timeline, number) for name in _list_folder(self.archive)):
             return True
         pg_wal = self.pg_wal
@@ -75,7 +70,9 @@ class Spool:
                 raise _missing_segment(wal_range, number)
 
     def fill_to_end(self, wal_range: WalRange, source: WalSource, end: int | None) -> None:
-        """Add the last range. After a bounded one comes one more segment, in which the server sees that it is past it.
+        """Add the last range.
+
+        A bounded range gets one more segment, so that the server reads a record past its target.
 
         `end` is the number of the last segment that must exist.
         """

@@ -2,12 +2,11 @@
 
 import asyncio
 from pathlib import Path
-from typing import TypeVar
 
 from bough.domain import lsn
 from bough.engine.local.computes import process, session, standby_files
 from bough.engine.local.computes.running import RunningComputes
-from bough.engine.local.history.recovery_plan import RecoveryPlan, RecoveryStart, WalRange
+from bough.engine.local.history.recovery_plan import RecoveryPlan, StartT, WalRange
 from bough.engine.local.history.spool import Spool, WalSource
 from bough.engine.local.history.wal_archives import WalArchives
 from bough.engine.local.isolation.sandbox import Identity
@@ -17,8 +16,6 @@ from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.spec import BranchSpec
 from bough.ids import ProjectId, VolumeId
 from bough.postgres import wal
-
-B = TypeVar("B", bound=RecoveryStart)
 
 
 class SpoolBuilder:
@@ -35,7 +32,7 @@ class SpoolBuilder:
         """Remove all spools. Call it only at startup."""
         await run_shielded(lambda: _empty(self._spools))
 
-    async def build(self, plan: RecoveryPlan[B], parent: VolumeId, spec: BranchSpec, owner: Identity) -> Path:
+    async def build(self, plan: RecoveryPlan[StartT], parent: VolumeId, spec: BranchSpec, owner: Identity) -> Path:
         """Return a folder with all WAL of the plan, readable by the owner of the new volume."""
         project = spec.project_id
         spool = Spool(
@@ -51,7 +48,7 @@ class SpoolBuilder:
         """Remove the spool of the new volume."""
         await self._volumes.run_removal(lambda: remove_tree(self._spools / volume), project)
 
-    def _fill_before_last(self, plan: RecoveryPlan[B], spool: Spool) -> None:
+    def _fill_before_last(self, plan: RecoveryPlan[StartT], spool: Spool) -> None:
         spool.create()
         for wal_range in plan.ranges[:-1]:
             spool.fill(wal_range, self._source(wal_range.volume))
@@ -79,7 +76,7 @@ class SpoolBuilder:
 
     def _source(self, volume: VolumeId) -> WalSource:
         pg_wal = self._volumes.folder(volume).pg_wal if self._volumes.has_record(volume) else None
-        return WalSource(self._archives.folder(volume), pg_wal)
+        return WalSource(self._volumes.wal_archive_path(volume), pg_wal)
 
 
 def _empty(folder: Path) -> None:

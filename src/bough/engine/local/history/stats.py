@@ -45,18 +45,18 @@ class VolumeHistoryStats:
             began_lsn=began_lsn,
             history_bytes=await self._volumes.run_blocking(lambda: self._bytes(volume), project),
             waiting_bytes=len(unarchived) * wal.SEGMENT_BYTES,
-            trouble=" ".join(filter(None, (problem, await self._explain_delay(volume, unarchived)))) or None,
+            problem=" ".join(filter(None, (problem, await self._explain_delay(volume, unarchived)))) or None,
         )
 
     def is_start_reachable(self, volume: VolumeId) -> bool:
-        """Whether the first state of the volume can be recovered, from what it depends on or from its own base."""
+        """Return whether the first state of the volume can be recovered: from what it depends on, or from its base."""
         return _is_start_reachable(self._lineages.read(volume))
 
     def _find_start(self, volume: VolumeId, record: VolumeRecord) -> tuple[datetime | None, str | None]:
         """Return the earliest point of the volume itself that can be recovered."""
         ancestry = self._lineages.read(volume)
         if _is_start_reachable(ancestry):
-            at = record.origin_at or record.made_at
+            at = record.origin_at or record.assigned_at
             template_lsn = ancestry.template.lsn if ancestry.template else None
             return (datetime.fromisoformat(at) if at else None), record.origin_lsn or template_lsn
         bases = ancestry.lineages[0].bases if ancestry.lineages else []
@@ -96,7 +96,7 @@ class VolumeHistoryStats:
                     )
                     reason = f" Postgres failed to archive {file} at {at:%H:%M:%S} UTC."
         files = f"{len(unarchived)} WAL files wait" if len(unarchived) > 1 else "A WAL file waits"
-        folder = self._archives.folder(volume)
+        folder = self._volumes.wal_archive_path(volume)
         return f"{files} to be archived in {folder}, the oldest for {oldest / 60:.0f} min.{reason}"
 
 

@@ -1,6 +1,6 @@
 """The facade of volume history: retention, point-in-time recovery and retirement of volumes.
 
-Callers use only this class; the other modules of the package are its parts.
+Callers use only this module; the other modules of the package are its parts.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from pathlib import Path
 from bough.engine.local.branch_volumes import BranchVolumes
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.computes.temporary_computes import TemporaryComputes
+from bough.engine.local.folders import Folders
 from bough.engine.local.history.ancestry import LineageReader
 from bough.engine.local.history.bases import Bases
 from bough.engine.local.history.contents_cache import ContentsCache
@@ -32,6 +33,7 @@ from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import BranchContents, HistoryStatus, Origin
 from bough.engine.spec import BranchSpec
 from bough.ids import ProjectId, VolumeId
+from bough.postgres import wal
 
 
 class VolumeHistory:
@@ -88,10 +90,10 @@ class VolumeHistory:
         await self._spools.remove_leftovers()
 
     async def is_retired(self, volume: VolumeId) -> bool:
-        """Whether only the history of the volume is left."""
+        """Return whether the volume has no record: it is retired, or does not exist."""
         return not await asyncio.to_thread(self._volumes.has_record, volume)
 
-    async def template_origin(self, install: Install) -> Origin:
+    async def read_template_origin(self, install: Install) -> Origin:
         """Return the earliest point of every branch without a parent."""
         template = await asyncio.to_thread(self._lineages.read_template, install.id)
         return Origin(lsn=template.lsn if template else None)
@@ -135,5 +137,18 @@ class VolumeHistory:
         """Drop the volume's bases, before the volume itself. Raises VolumeHasDependents."""
         await self._pruner.drop_bases(project, volume)
 
-    async def drop_archive(self, volume: VolumeId, project: ProjectId) -> None:
+    async def drop_wal_archive(self, volume: VolumeId, project: ProjectId) -> None:
         await self._archives.drop(volume, project)
+
+
+def measure_unarchived_wal(folders: Folders) -> dict[VolumeId, int]:
+    """Return the bytes of WAL that wait to be archived, of volumes that have any."""
+    volumes = Volumes(folders.volumes, folders.wal_archives, folders.pg_wal)
+    archives = WalArchives(volumes)
+    try:
+        counts = {
+            name: len(archives.list_unarchived_names(volumes.folder(name))) for name in volumes.list_volumes_and_bases()
+        }
+    except FileNotFoundError:
+        return {}
+    return {name: count * wal.SEGMENT_BYTES for name, count in counts.items() if count}

@@ -1,7 +1,7 @@
 """WAL archives: one folder per volume, which its server fills and only the project's user may enter.
 
 An archive outlives its volume. A tenant's code may replace anything in it at any moment, so files are looked up in the
-open folder and no link is followed. The folder that holds the archives is ours.
+open folder and no link is followed. The folder that holds the archives is the platform's.
 """
 
 import json
@@ -13,23 +13,14 @@ from pathlib import Path
 
 from bough import clock
 from bough.engine.local.durable_files import sync_folder, write_atomically
-from bough.engine.local.folders import Folders
-from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.tenant_files import (
-    BLOCK_BYTES,
-    MAX_FOLDER_ENTRIES,
-    TenantFileError,
-    TooManyEntries,
-    open_folder,
-    open_tenant_folder,
-    scan_entries,
-)
+from bough.engine.local.tenant_file_checks import MAX_FOLDER_ENTRIES, TenantFileError, TooManyEntries
+from bough.engine.local.tenant_files import BLOCK_BYTES, open_folder, open_tenant_folder, scan_entries
 from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes, retired_record_path
 from bough.engine.port import EngineError
 from bough.ids import ProjectId, VolumeId
-from bough.postgres import archiver, wal
+from bough.postgres import archiver
 
 _RECORD_SUFFIX = ".json"
 
@@ -42,15 +33,8 @@ class UnarchivedFile:
 
 class WalArchives:
     def __init__(self, volumes: Volumes) -> None:
-        self._root = volumes.archive_root
+        self._root = volumes.wal_archive_root
         self._volumes = volumes
-
-    def folder(self, volume: VolumeId) -> Path:
-        return self._volumes.archive_path(volume)
-
-    def ensure(self, volume: VolumeId, owner: Identity) -> None:
-        """Ensure that the folder exists, and the link through which the volume's server finds it."""
-        self._volumes.ensure_archive(volume, owner)
 
     @contextmanager
     def open_folder(self, volume: VolumeId) -> Iterator[int]:
@@ -102,10 +86,10 @@ class WalArchives:
         await self._volumes.run_removal(lambda: self._drop(volume), project)
 
     def retired_record_path(self, volume: VolumeId) -> Path:
-        return retired_record_path(self.folder(volume))
+        return retired_record_path(self._volumes.wal_archive_path(volume))
 
     def _drop(self, volume: VolumeId) -> None:
-        remove_tree(self.folder(volume))
+        remove_tree(self._volumes.wal_archive_path(volume))
         self.retired_record_path(volume).unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             sync_folder(self._root)
@@ -130,19 +114,6 @@ class WalArchives:
             raise EngineError(
                 f"The record {self.retired_record_path(volume)} is broken: restore it from a backup.", transient=False
             ) from error
-
-
-def measure_unarchived(folders: Folders) -> dict[VolumeId, int]:
-    """Return the bytes of WAL that wait to be archived, of volumes that have any."""
-    volumes = Volumes(folders.volumes, folders.wal_archives, folders.pg_wal)
-    archives = WalArchives(volumes)
-    try:
-        counts = {
-            name: len(archives.list_unarchived_names(volumes.folder(name))) for name in volumes.list_volumes_and_bases()
-        }
-    except FileNotFoundError:
-        return {}
-    return {name: count * wal.SEGMENT_BYTES for name, count in counts.items() if count}
 
 
 def _scan_unarchived(status_folder: int) -> Iterator[UnarchivedFile]:

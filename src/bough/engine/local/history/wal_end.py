@@ -37,7 +37,7 @@ class WalEndReader:
         return end if end is not None and is_lsn(end) else None
 
     async def is_archiving(self, volume: VolumeId) -> bool:
-        """Whether WAL that is written from now on is archived.
+        """Return whether WAL that is written from now on is archived.
 
         A server started by a version without history does not archive until its next start.
         """

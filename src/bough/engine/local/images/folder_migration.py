@@ -10,16 +10,10 @@ from functools import cached_property
 from pathlib import Path
 
 from bough.engine.local.progress import Progress
-from bough.engine.local.tenant_files import (
-    BLOCK_BYTES,
-    CREATE_FLAGS,
-    check_depth,
-    open_folder,
-    open_regular_file,
-    scan_entries,
-)
+from bough.engine.local.tenant_file_checks import check_depth
+from bough.engine.local.tenant_files import BLOCK_BYTES, CREATE_FLAGS, open_folder, open_regular_file, scan_entries
+from bough.engine.local.volumes.file_copy import copy_bytes
 from bough.engine.local.volumes.port import Driver
-from bough.engine.local.volumes.tree_copy import copy_bytes
 
 _STAGE = "moving volumes and templates"
 
@@ -41,19 +35,19 @@ class FolderMigration:
             return sum(_measure_folder(name, source) for name in self._names)
 
     def run(self, driver: Driver) -> None:
-        """The driver creates the data folders, so that it can clone them later."""
+        """The driver creates the data directories, so that it can clone them later."""
         if not self._names:
             return
         self._report_progress(0)
         with open_folder(self._source) as source, open_folder(self._target) as target:
             for name in self._names:
-                self._folder(name, source, target)
-                self._data_folders(name, driver)
+                self._copy_folder(name, source, target)
+                self._create_data_folders(name, driver)
                 self._copy_contents(name, source, target)
         self._progress(_STAGE, self.total_bytes, self.total_bytes)
 
-    def _data_folders(self, name: str, driver: Driver) -> None:
-        """A template is a data folder; a volume contains one."""
+    def _create_data_folders(self, name: str, driver: Driver) -> None:
+        """A template is a data directory; a volume contains one."""
         folders = [folder for folder in (self._source / name).iterdir() if folder.is_dir() and not folder.is_symlink()]
         for copy, folder in ((self._target / name / folder.name, folder) for folder in folders):
             if name == "templates":
@@ -67,28 +61,28 @@ class FolderMigration:
         with open_folder(name, source_parent) as source, open_folder(name, target_parent) as target:
             for entry in scan_entries(source):
                 if entry.is_dir(follow_symlinks=False):
-                    self._folder(entry.name, source, target)
+                    self._copy_folder(entry.name, source, target)
                     self._copy_contents(entry.name, source, target, depth + 1)
                 elif entry.is_symlink():
-                    self._link(entry.name, source, target)
+                    self._copy_link(entry.name, source, target)
                 elif entry.is_file(follow_symlinks=False):
-                    self._file(entry.name, source, target)
+                    self._copy_file(entry.name, source, target)
 
-    def _folder(self, name: str, source: int, target: int) -> None:
+    def _copy_folder(self, name: str, source: int, target: int) -> None:
         try:
             os.mkdir(name, 0o700, dir_fd=target)
-        except FileExistsError:  # a data folder that the driver created
+        except FileExistsError:  # a data directory that the driver created
             pass
         status = os.stat(name, dir_fd=source, follow_symlinks=False)
         with open_folder(name, target) as created:
             _copy_owner_and_mode(created, status)
 
-    def _link(self, name: str, source: int, target: int) -> None:
+    def _copy_link(self, name: str, source: int, target: int) -> None:
         status = os.stat(name, dir_fd=source, follow_symlinks=False)
         os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
         os.chown(name, status.st_uid, status.st_gid, dir_fd=target, follow_symlinks=False)
 
-    def _file(self, name: str, source: int, target: int) -> None:
+    def _copy_file(self, name: str, source: int, target: int) -> None:
         with open_regular_file(name, source) as reading:
             status = os.fstat(reading)
             writing = os.open(name, CREATE_FLAGS, 0o600, dir_fd=target)

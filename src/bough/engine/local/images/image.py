@@ -128,7 +128,7 @@ class Image:
         if problem := self.explain_mount_problem():
             raise EngineError(problem, transient=False)
         if not self.file.exists():
-            self._take_name()
+            self._rename_staging_file()
         self.mount(self.file)
         if problem := self._explain_wrong_marker():
             self.unmount()
@@ -155,13 +155,13 @@ class Image:
     def finish_setup(self) -> None:
         """Finish what remains once the record exists; also after a crash."""
         self.check_mounted()
-        self._take_name()
+        self._rename_staging_file()
         for source in (self.home / name for name in IMAGE_FOLDERS):
             if source.exists():
                 remove_tree(source)
         replace(self, is_unfinished=False).write_record(RECORD_FILE)
 
-    def _take_name(self) -> None:
+    def _rename_staging_file(self) -> None:
         if self.staging_file.exists():
             self.staging_file.rename(self.file)
             sync_folder(self.file.parent)

@@ -62,7 +62,7 @@ def remove_draft(home: Path) -> None:
         with suppress(CommandFailed):  # its user detaches it later
             mounts.detach_all(draft.staging_file)
         draft.staging_file.unlink()
-    with suppress(OSError):  # not empty, so not created by us
+    with suppress(OSError):  # not empty, so not created by the platform
         draft.mount_point.rmdir()
     (home / DRAFT_FILE).unlink()
 

@@ -1,7 +1,7 @@
 """Postgres installs on this machine.
 
-Each project is pinned to the id of an install: no other install opens its data folders. Embedded installs are in the
-cache (`embedded-…`); installs of the operating system are used in place (`system-15`).
+Each project is pinned to the id of an install: no other install opens its data directories. Embedded installs are in
+the cache (`embedded-…`); installs of the operating system are used in place (`system-15`).
 """
 
 import re

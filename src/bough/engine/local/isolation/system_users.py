@@ -1,4 +1,4 @@
-"""The named users that connect to computes: that of control and that of the gateway.
+"""The named users that connect to computes: that of the control process and that of the gateway.
 
 All installations on a machine share the user of the gateway. The first one adds it.
 """
@@ -37,7 +37,7 @@ class SocketUsers:
 
 
 def resolve_socket_users(settings: Settings) -> SocketUsers:
-    """Without root the gateway runs as the same user as control."""
+    """Without root the gateway runs as the same user as the control process."""
     control = current_user_name()
     return SocketUsers(control, settings.gateway_user if is_root() else control)
 

@@ -1,1 +1,1 @@
-"""Volumes: one folder a branch, made whole or not at all."""
+"""Volumes: one folder per branch, created atomically."""

@@ -37,17 +37,17 @@ def staging_path(path: Path) -> Path:
     return path.with_name(path.name + STAGING_SUFFIX)
 
 
-def remove_atomically(path: Path, driver: Driver, hurry: Event | None = None) -> None:
+def remove_atomically(path: Path, driver: Driver, stop_pacing: Event | None = None) -> None:
     driver.remove(_removal_path(path))
     if path.exists():
         hide_folder(path)
-        driver.remove(_removal_path(path), hurry)
+        driver.remove(_removal_path(path), stop_pacing)
 
 
 def hide_folder(path: Path) -> None:
     """Rename the folder so that no caller finds it; `remove_atomically` removes it later."""
     path.rename(_removal_path(path))
-    sync_folder(path.parent)  # after a power cut no caller would remove it again
+    sync_folder(path.parent)  # after a power failure no caller would remove it again
 
 
 def list_leftovers(folder: Path) -> list[Path]:

@@ -12,19 +12,12 @@ from pathlib import Path
 from threading import Event
 
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.tenant_files import (
-    MAX_TREE_ENTRIES,
-    TooManyEntries,
-    check_depth,
-    list_names,
-    open_folder,
-    scan_entries,
-    stat_file,
-)
+from bough.engine.local.tenant_file_checks import MAX_TREE_ENTRIES, TooManyEntries, check_depth
+from bough.engine.local.tenant_files import list_names, open_folder, scan_entries, stat_file
 from bough.engine.local.tenant_trees import remove_entry, remove_tree
+from bough.engine.local.volumes.file_copy import copy_file
 from bough.engine.local.volumes.ioctls import create_snapshot, create_subvolume, destroy_subvolume
 from bough.engine.local.volumes.reflink import reflink_or_copy, reflink_tree
-from bough.engine.local.volumes.tree_copy import copy_file
 from bough.postgres.clone_filter import EMPTIED_FOLDERS, SEARCHED_FOLDERS, is_excluded
 
 _NOT_A_SUBVOLUME = (errno.EINVAL, errno.EXDEV, errno.ENOTTY, errno.ENOENT, errno.ENOTDIR)
@@ -47,7 +40,7 @@ class BtrfsDriver:
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
         copy_file(source, target, owner, reflink_or_copy)
 
-    def remove(self, path: Path, hurry: Event | None = None) -> None:
+    def remove(self, path: Path, stop_pacing: Event | None = None) -> None:
         _destroy(path / "data")
         _destroy(path)
         remove_tree(path)
@@ -66,7 +59,7 @@ class BtrfsDriver:
             os.fchmod(snapshot, 0o700)
             _remove_excluded(snapshot)
             if (status.st_uid, status.st_gid) != (owner.uid, owner.gid):
-                _Chown(owner).folder(snapshot)
+                _OwnerChange(owner).apply_to_folder(snapshot)
         return True
 
 
@@ -100,14 +93,14 @@ def _empty(name: str, data: int) -> None:
             remove_entry(entry, folder)
 
 
-class _Chown:
+class _OwnerChange:
     """Changes the owner of a whole tree; no link is followed."""
 
     def __init__(self, owner: Identity) -> None:
         self._owner = owner
         self._remaining = MAX_TREE_ENTRIES
 
-    def folder(self, folder: int, depth: int = 0) -> None:
+    def apply_to_folder(self, folder: int, depth: int = 0) -> None:
         check_depth(depth)
         os.fchown(folder, self._owner.uid, self._owner.gid)
         for entry in scan_entries(folder):
@@ -116,7 +109,7 @@ class _Chown:
                 raise TooManyEntries(MAX_TREE_ENTRIES)
             if entry.is_dir(follow_symlinks=False):
                 with open_folder(entry.name, folder) as below:
-                    self.folder(below, depth + 1)
+                    self.apply_to_folder(below, depth + 1)
             else:
                 os.chown(entry.name, self._owner.uid, self._owner.gid, dir_fd=folder, follow_symlinks=False)
 

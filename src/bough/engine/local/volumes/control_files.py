@@ -1,14 +1,15 @@
-"""Reads the control file of a data folder, in which its last server described its state."""
+"""Reads the control file of a data directory, in which its last server described its state."""
 
 import struct
 from pathlib import Path
 
-from bough.engine.local.tenant_files import TenantFileError, read_file
+from bough.engine.local.tenant_file_checks import TenantFileError
+from bough.engine.local.tenant_files import read_file
 from bough.postgres.control_file import BYTES, PATH, ControlFile
 
 
 def read_control_file(data: Path) -> ControlFile:
-    """Raises OSError if there is no control file or if it is not what Postgres writes."""
+    """Raise OSError if there is no control file or if it is not what Postgres writes."""
     content = read_file(PATH, data, BYTES)
     try:
         return ControlFile.parse(content)

@@ -7,18 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from bough.engine.local.tenant_files import (
-    BLOCK_BYTES,
-    MAX_DEPTH,
-    MAX_TREE_ENTRIES,
-    TenantFileError,
-    TooManyEntries,
-    open_folder,
-    open_regular_file,
-    scan_entries,
-)
+from bough.engine.local.tenant_file_checks import MAX_DEPTH, MAX_TREE_ENTRIES, TenantFileError, TooManyEntries
+from bough.engine.local.tenant_files import BLOCK_BYTES, open_folder, open_regular_file, scan_entries
 from bough.engine.local.volumes.folder import VolumeFolder
-from bough.engine.local.volumes.ioctls import extents
+from bough.engine.local.volumes.ioctls import iterate_extents
 
 _NO_EXTENT_MAP = (errno.EOPNOTSUPP, errno.ENOTTY)
 
@@ -102,7 +94,7 @@ def _files(folder: int, max_entries: int, depth: int = 0) -> Iterator[int]:
 def _measure_file(file: int) -> DiskUsage:
     own = shared = 0
     try:
-        for extent in extents(file):  # there may be millions
+        for extent in iterate_extents(file):  # there may be millions
             if extent.is_shared:
                 shared += extent.length
             else:

@@ -1,7 +1,7 @@
 """The folder of a volume and the records in it.
 
-`data/` is written by Postgres and belongs to the project's user. `conf/`, `volume.json` and `applied` are ours, and
-that user can at most read them: a tenant's code must not replace files that root writes later.
+`data/` is written by Postgres and belongs to the project's user. `conf/`, `volume.json` and `applied` are the
+platform's, and that user can at most read them: a tenant's code must not replace files that root writes later.
 """
 
 import json
@@ -20,12 +20,14 @@ from bough.ids import ProjectId, VolumeId
 
 # Keys of volume.json that differ from the names of the fields. Homes of earlier versions have them.
 _STORED_KEYS = {
+    "source_volume_id": "parent",
     "has_external_wal": "wal_apart",
     "spare_name": "born",
     "origin_lsn": "lsn",
     "origin_at": "at",
     "has_subscriptions": "subscribes",
     "is_self_contained": "begins_itself",
+    "assigned_at": "made_at",
     "is_pending": "pending",
 }
 
@@ -34,15 +36,15 @@ _STORED_KEYS = {
 class VolumeRecord:
     project_id: ProjectId
     install: str
-    parent: str | None = None  # the volume it was cloned from; None: the template of its install
+    source_volume_id: str | None = None  # the volume it was cloned from; None: the template of its install
     has_external_wal: bool = False  # its WAL is outside its folder, on another file system
     spare_name: str | None = None  # its name in the warm pool
-    origin_lsn: str | None = None  # of a replica: up to where it has its parent's WAL
+    origin_lsn: str | None = None  # of a replica: up to where it has its primary's WAL
     origin_at: str | None = None  # ISO 8601
     has_subscriptions: bool = False  # at its origin
-    is_replica: bool = False  # a standby of its parent
+    is_replica: bool = False  # a standby of its source
     first_segment: str | None = None  # of its own WAL; None if a version without history created it
-    made_at: str | None = None  # ISO 8601; when a branch got it
+    assigned_at: str | None = None  # ISO 8601; when a branch got it
     is_self_contained: bool = False  # no point before its own first base is needed, so it depends on no volume
     base_of: str | None = None  # the volume that it is a base of
     is_pending: bool = False  # its recovery is not finished, and no compute may open it
@@ -50,7 +52,7 @@ class VolumeRecord:
     @property
     def primary_volume_id(self) -> VolumeId | None:
         """The volume whose WAL it replays; None if it is not a replica."""
-        return VolumeId(self.parent) if self.is_replica and self.parent else None
+        return VolumeId(self.source_volume_id) if self.is_replica and self.source_volume_id else None
 
     @property
     def origin(self) -> Origin:
@@ -79,13 +81,13 @@ class ArchivedState:
 
     uid: int  # the owner of the data
     gid: int
-    is_packed: bool  # the pack holds the data; a data folder is a leftover
+    is_packed: bool  # the pack holds the data; a data directory is a leftover
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeFolder:
     path: Path
-    external_wal: Path  # where its WAL is, if the record says that it is outside the data folder
+    external_wal: Path  # where its WAL is, if the record says that it is outside the data directory
 
     @property
     def data(self) -> Path:
@@ -96,13 +98,13 @@ class VolumeFolder:
         return self.path / "conf"
 
     @property
-    def archive_link(self) -> Path:
+    def wal_archive_link(self) -> Path:
         """A link to its WAL archive, through which its server finds the archive."""
         return self.path / "archive"
 
     @property
     def pg_wal(self) -> Path:
-        """Its WAL folder, according to our record: a link in the data folder may be a tenant's."""
+        """Its WAL folder, according to the platform's record: a link in the data directory may be a tenant's."""
         return self.pg_wal_of(self.read_record())
 
     def pg_wal_of(self, record: VolumeRecord | None) -> Path:
@@ -139,7 +141,7 @@ class VolumeFolder:
         self.write_record(record, durable=False)
 
     def grant_access(self, owner: Identity) -> None:
-        """Let the owner traverse and read; only we may write."""
+        """Let the owner traverse and read; only the platform may write."""
         if owner.is_current_user:
             return
         for folder, mode in ((self.conf, 0o750), (self.path, 0o710)):
@@ -170,7 +172,7 @@ class VolumeFolder:
 
     def check_not_archived(self) -> None:
         if self._archived_state_file.exists():
-            raise EngineError("The branch is archived: restore it from the archive first.", transient=False)
+            raise EngineError("The branch is archived: unarchive it first.", transient=False)
 
     def read_applied_digest(self) -> str | None:
         """Return the digest of the roles and databases that were last applied; None if it is unknown."""
@@ -181,7 +183,7 @@ class VolumeFolder:
             return digest
 
     def write_applied_digest(self, digest: str) -> None:
-        """Not synced: after a power cut the compute is read again instead."""
+        """Not synced: after a power failure the compute is read again instead."""
         write_atomically(self._applied_digest_file, digest)
 
     def clear_applied_digest(self) -> None:

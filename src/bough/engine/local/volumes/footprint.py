@@ -1,4 +1,4 @@
-"""Measures what a data folder takes on disk, for when its server does not answer.
+"""Measures what a data directory takes on disk, for when its server does not answer.
 
 Only folders are opened, no link is followed, and the number of entries is bounded: a tenant may have put anything
 there.

@@ -63,11 +63,11 @@ def create_snapshot(source: int, folder: int, name: str) -> None:
 
 
 def destroy_subvolume(folder: int, name: str) -> None:
-    """Raises EINVAL for an ordinary folder, EPERM for ordinary users, ENOTEMPTY if it contains a subvolume."""
+    """Raise EINVAL for an ordinary folder, EPERM for ordinary users, ENOTEMPTY if it contains a subvolume."""
     _call(folder, _SUBVOLUME_DESTROY, _SUBVOLUME.pack(0, os.fsencode(name)))
 
 
-def extents(file: int) -> Iterator[Extent]:
+def iterate_extents(file: int) -> Iterator[Extent]:
     """Yield the extents of an open file, after syncing it."""
     start, flags = 0, _SYNC_FIRST
     while True:
@@ -81,7 +81,7 @@ def extents(file: int) -> Iterator[Extent]:
         flags = 0
 
 
-def end_of_extents(file: int, start: int, length: int) -> int:
+def find_extents_end(file: int, start: int, length: int) -> int:
     """Return where the first few extents after `start` end, at most `length` bytes on."""
     mapped, answer = _map(file, start, length, 0)
     if mapped < _EXTENTS_PER_CALL:

@@ -8,13 +8,8 @@ from pathlib import Path
 from bough import clock
 from bough.engine.local.durable_files import publish_folder, sync_files, sync_filesystem, sync_folder
 from bough.engine.local.isolation.sandbox import Identity
-from bough.engine.local.tenant_files import (
-    TenantFileError,
-    descriptor_path,
-    list_names,
-    open_tenant_folder,
-    write_file,
-)
+from bough.engine.local.tenant_file_checks import TenantFileError
+from bough.engine.local.tenant_files import descriptor_path, list_names, open_tenant_folder, write_file
 from bough.engine.local.volumes.atomic_folders import staging_path
 from bough.engine.local.volumes.control_files import read_control_file
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
@@ -53,10 +48,11 @@ class NewVolume:
         if self._target.path.exists():
             raise EngineError("The branch's volume exists already.", transient=False)
         self._grants_access = record.base_of is None  # a tenant's code must not change a base
-        self._staging.create(replace(record, has_external_wal=self._has_external_wal, made_at=clock.now().isoformat()))
+        now = clock.now().isoformat()
+        self._staging.create(replace(record, has_external_wal=self._has_external_wal, assigned_at=now))
 
     def clone(self, source: Path) -> None:
-        """Clone a data folder that may be in use, without its WAL."""
+        """Clone a data directory that may be in use, without its WAL."""
         self._driver.clone(source, self._staging.data, self._owner)
 
     def clone_wal(self, source: Path, names: Iterable[str]) -> None:
@@ -89,7 +85,7 @@ class NewVolume:
         self.clone_wal(source, wal.select_needed_from(first, names))
 
     def write_file(self, name: str, text: str) -> None:
-        """Write a small file in the data folder."""
+        """Write a small file in the data directory."""
         write_file(name, self._staging.data, text.encode(), (self._owner.uid, self._owner.gid))
 
     def publish(self) -> None:
@@ -120,6 +116,6 @@ class NewVolume:
 
 
 def link_wal(link: Path, external_wal: Path, owner: Identity) -> None:
-    """Link `pg_wal` to WAL outside the data folder."""
+    """Link `pg_wal` to WAL outside the data directory."""
     link.symlink_to(os.path.relpath(external_wal, link.parent))  # relative, because a home may be moved
     os.chown(link, owner.uid, owner.gid, follow_symlinks=False)

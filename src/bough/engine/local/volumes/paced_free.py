@@ -16,8 +16,9 @@ from pathlib import Path
 from threading import Event
 
 from bough import clock
-from bough.engine.local.tenant_files import BLOCK_BYTES, MAX_FILE_BYTES, open_folder, scan_entries
-from bough.engine.local.volumes.ioctls import end_of_extents
+from bough.engine.local.tenant_file_checks import MAX_FILE_BYTES
+from bough.engine.local.tenant_files import BLOCK_BYTES, open_folder, scan_entries
+from bough.engine.local.volumes.ioctls import find_extents_end
 
 _LARGE = 4 * 1024 * 1024
 _MAX_STEP_BYTES = 256 * 1024 * 1024
@@ -25,20 +26,20 @@ _MAX_PAUSE_SECONDS = 0.1
 _FILE_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def free_blocks(data: Path, hurry: Event) -> None:
-    """Truncate the large files of a data folder's databases; errors are ignored.
+def free_blocks(data: Path, stop_pacing: Event) -> None:
+    """Truncate the large files of a data directory's databases; errors are ignored.
 
-    Once `hurry` is set, the remaining files stay as they are.
+    Once `stop_pacing` is set, the remaining files stay as they are.
     """
     with suppress(OSError), open_folder(data) as top, open_folder("base", top) as base:
         for entry in scan_entries(base):
             with suppress(OSError), open_folder(entry.name, base) as database:
                 for file in scan_entries(database):
                     with suppress(OSError):
-                        _free_file_blocks(file.name, database, hurry)
+                        _free_file_blocks(file.name, database, stop_pacing)
 
 
-def _free_file_blocks(name: str, folder: int, hurry: Event) -> None:
+def _free_file_blocks(name: str, folder: int, stop_pacing: Event) -> None:
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if status.st_blocks * BLOCK_BYTES <= _LARGE or status.st_size > MAX_FILE_BYTES:  # a hole has no blocks
         return
@@ -47,8 +48,8 @@ def _free_file_blocks(name: str, folder: int, hurry: Event) -> None:
         opened = os.fstat(file)
         if stat.S_ISREG(opened.st_mode) and opened.st_nlink == 1:
             for size in reversed([*_step_offsets(file, min(opened.st_size, MAX_FILE_BYTES))]):
-                if not hurry.is_set():
-                    _shorten(file, size, hurry)
+                if not stop_pacing.is_set():
+                    _shorten(file, size, stop_pacing)
     finally:
         os.close(file)
 
@@ -58,12 +59,12 @@ def _step_offsets(file: int, size: int) -> Iterator[int]:
     offset = 0
     while offset < size:
         yield offset
-        offset = max(end_of_extents(file, offset, _MAX_STEP_BYTES), offset + 1)
+        offset = max(find_extents_end(file, offset, _MAX_STEP_BYTES), offset + 1)
 
 
-def _shorten(file: int, size: int, hurry: Event) -> None:
+def _shorten(file: int, size: int, stop_pacing: Event) -> None:
     """Truncate the file, then pause as long as that took."""
     started = clock.monotonic()
     os.ftruncate(file, size)
     os.fsync(file)
-    hurry.wait(min(clock.monotonic() - started, _MAX_PAUSE_SECONDS))
+    stop_pacing.wait(min(clock.monotonic() - started, _MAX_PAUSE_SECONDS))

@@ -1,8 +1,9 @@
-"""A pack: a data folder and its WAL in one compressed tar file, with owners and modes.
+"""A pack: a data directory and its WAL in one compressed tar file, with owners and modes.
 
-Its members are `data/…` and, where the WAL is outside the data folder, `wal/…`. The packed files belong to a tenant, so
-names are looked up in open folders and no link is followed; anything but files, folders and links is left out, as in a
-clone. The pack is ours alone, and the folder it is extracted to is closed to its owner until it is complete.
+Its members are `data/…` and, where the WAL is outside the data directory, `wal/…`. The packed files belong to a tenant,
+so names are looked up in open folders and no link is followed; anything but files, folders and links is left out, as in
+a clone. Only the platform has access to the pack, and the folder it is extracted to is closed to its owner until it is
+complete.
 """
 
 import gzip
@@ -15,14 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from bough.engine.local.tenant_files import (
-    FOLDER_FLAGS,
-    MAX_FOLDER_ENTRIES,
-    check_depth,
-    open_folder,
-    open_regular_file,
-    scan_entries,
-)
+from bough.engine.local.tenant_file_checks import MAX_FOLDER_ENTRIES, check_depth
+from bough.engine.local.tenant_files import FOLDER_FLAGS, open_folder, open_regular_file, scan_entries
 
 _LEVEL = 1
 _CHUNK_BYTES = 1024 * 1024
@@ -60,7 +55,7 @@ def write_pack(trees: dict[str, Path], file: Path, *, limit: int, check: SpaceCh
 
 
 def extract_pack(file: Path, trees: dict[str, Path], check: SpaceCheck) -> None:
-    """Extract the pack into empty folders of ours, which belong to their owner at the end."""
+    """Extract the pack into empty folders of the platform, which belong to their owner at the end."""
     roots: dict[str, tarfile.TarInfo] = {}
     with _open_pack(file) as tar:
         for info in tar:

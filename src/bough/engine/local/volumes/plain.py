@@ -5,7 +5,8 @@ from threading import Event
 
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.tenant_trees import remove_tree
-from bough.engine.local.volumes.tree_copy import copy_bytes, copy_file, copy_tree
+from bough.engine.local.volumes.file_copy import copy_bytes, copy_file
+from bough.engine.local.volumes.tree_copy import copy_tree
 
 
 class PlainDriver:
@@ -21,5 +22,5 @@ class PlainDriver:
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
         copy_file(source, target, owner, copy_bytes)
 
-    def remove(self, path: Path, hurry: Event | None = None) -> None:
+    def remove(self, path: Path, stop_pacing: Event | None = None) -> None:
         remove_tree(path)

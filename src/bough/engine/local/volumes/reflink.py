@@ -17,9 +17,10 @@ from threading import Event
 
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.tenant_trees import remove_tree
-from bough.engine.local.volumes.ioctls import clone_range, clone_whole, end_of_extents
+from bough.engine.local.volumes.file_copy import FileCopier, copy_bytes, copy_file
+from bough.engine.local.volumes.ioctls import clone_range, clone_whole, find_extents_end
 from bough.engine.local.volumes.paced_free import free_blocks
-from bough.engine.local.volumes.tree_copy import FileCopier, copy_bytes, copy_file, copy_tree
+from bough.engine.local.volumes.tree_copy import copy_tree
 
 _MB = 1024 * 1024
 _LARGE = 4 * _MB
@@ -43,9 +44,9 @@ class ReflinkDriver:
     def clone_file(self, source: Path, target: Path, owner: Identity) -> None:
         copy_file(source, target, owner, reflink_or_copy)
 
-    def remove(self, path: Path, hurry: Event | None = None) -> None:
-        if hurry is not None:
-            free_blocks(path / "data", hurry)
+    def remove(self, path: Path, stop_pacing: Event | None = None) -> None:
+        if stop_pacing is not None:
+            free_blocks(path / "data", stop_pacing)
         remove_tree(path)
 
 
@@ -114,7 +115,7 @@ def _share_pieces(reading: int, writing: int, size: int) -> None:
 
 def _piece(reading: int, offset: int) -> int:
     try:
-        return end_of_extents(reading, offset, _MAX_PIECE_BYTES) - offset
+        return find_extents_end(reading, offset, _MAX_PIECE_BYTES) - offset
     except OSError as error:
         if error.errno not in _NO_EXTENT_MAP:
             raise

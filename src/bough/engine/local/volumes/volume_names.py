@@ -12,7 +12,7 @@ _SEPARATOR = "--"  # no id contains two consecutive hyphens
 
 
 def is_base(volume: str) -> bool:
-    """Whether the name is that of a base, which no branch uses."""
+    """Return whether the name is that of a base, which no branch uses."""
     return volume.startswith(_BASE_PREFIX)
 
 

@@ -1,6 +1,6 @@
 """The volumes of a home: one folder each, created completely or not at all, by any driver.
 
-A volume is its data and its WAL. The WAL is in the data folder, or on another file system when that is faster; then
+A volume is its data and its WAL. The WAL is in the data directory, or on another file system when that is faster; then
 `pg_wal` is a link to it.
 """
 
@@ -15,7 +15,7 @@ from bough.engine.local.durable_files import sync_folder
 from bough.engine.local.isolation.sandbox import Identity
 from bough.engine.local.tenant_trees import remove_tree
 from bough.engine.local.threads import FairThreadPool, run_shielded
-from bough.engine.local.volumes import archive_link
+from bough.engine.local.volumes import wal_archive_link
 from bough.engine.local.volumes.atomic_folders import hide_folder, list_leftovers, remove_atomically, staging_path
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.new_volume import NewVolume, link_wal
@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 
 class Volumes:
-    def __init__(self, root: Path, archive_root: Path | None = None, wal_root: Path | None = None) -> None:
+    def __init__(self, root: Path, wal_archive_root: Path | None = None, wal_root: Path | None = None) -> None:
         self._root = root
         self._names = VolumeNames(root)
-        self.archive_root = archive_root or root.parent / "wal"
+        self.wal_archive_root = wal_archive_root or root.parent / "wal"
         self._wal_root = wal_root
         self.driver: Driver = PlainDriver()
         # Separate threads: a large copy must not delay a wake, nor a slow removal a clone.
@@ -51,19 +51,20 @@ class Volumes:
         return VolumeFolder(self._root / volume, (self._wal_root or self._root / "wal") / volume)
 
     def has_record(self, volume: VolumeId) -> bool:
-        """Whether the volume exists; of a retired one only the history is left."""
+        """Return whether the volume exists; of a retired one only the history is left."""
         return self.folder(volume).read_record() is not None
 
     def pg_wal_path(self, volume: VolumeId) -> Path:
         """Return the WAL folder of a volume that exists."""
         return self.folder(volume).pg_wal
 
-    def archive_path(self, volume: VolumeId) -> Path:
+    def wal_archive_path(self, volume: VolumeId) -> Path:
         """Return the WAL archive of the volume, which outlives it."""
-        return self.archive_root / volume
+        return self.wal_archive_root / volume
 
-    def ensure_archive(self, volume: VolumeId, owner: Identity) -> None:
-        archive_link.ensure_archive(self.folder(volume), self.archive_path(volume), owner)
+    def ensure_wal_archive(self, volume: VolumeId, owner: Identity) -> None:
+        """Ensure that the archive exists, and the link through which the volume's server finds it."""
+        wal_archive_link.ensure_wal_archive(self.folder(volume), self.wal_archive_path(volume), owner)
 
     @asynccontextmanager
     async def create(self, volume: VolumeId, record: VolumeRecord, owner: Identity) -> AsyncIterator[NewVolume]:
@@ -94,12 +95,13 @@ class Volumes:
     async def ensure_absent(self, volume: VolumeId, project: ProjectId) -> None:
         """Remove the volume, its staging folder and its archive."""
         await self.ensure_data_absent(volume, project)
-        await self.run_removal(lambda: remove_tree(self.archive_path(volume)), project)
+        await self.run_removal(lambda: remove_tree(self.wal_archive_path(volume)), project)
 
     async def ensure_data_absent(self, volume: VolumeId, project: ProjectId) -> None:
-        """Remove the volume but not its archive. Slow removal is speeded up when the caller is cancelled."""
-        hurry = Event()
-        await self._removers.run(lambda: self._drop(self.folder(volume), hurry), project, on_cancel=hurry.set)
+        """Remove the volume but not its archive. Cancelling the caller speeds up a slow removal."""
+        stop_pacing = Event()
+        folder = self.folder(volume)
+        await self._removers.run(lambda: self._drop(folder, stop_pacing), project, on_cancel=stop_pacing.set)
 
     async def remove_leftovers(self) -> None:
         """Remove unfinished volumes and removals. Call it only at startup, before any volume is created."""
@@ -117,10 +119,10 @@ class Volumes:
         """Return the complete volumes and the bases."""
         return self._list()
 
-    def list_archives(self) -> list[VolumeId]:
+    def list_wal_archives(self) -> list[VolumeId]:
         """Return the volumes that have an archive, retired ones included."""
         try:
-            with os.scandir(self.archive_root) as entries:
+            with os.scandir(self.wal_archive_root) as entries:
                 return [VolumeId(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
         except FileNotFoundError:
             return []
@@ -134,16 +136,16 @@ class Volumes:
         return await self._threads.run(blocking, project)
 
     async def run_removal(self, blocking: Callable[[], T], project: str) -> T:
-        """Run slow removals likewise, in threads of their own."""
+        """Run slow removals in separate threads, with the same share per project."""
         return await self._removers.run(blocking, project)
 
     def close(self) -> None:
         self._threads.close()
         self._removers.close()
 
-    def _drop(self, folder: VolumeFolder, hurry: Event) -> None:
+    def _drop(self, folder: VolumeFolder, stop_pacing: Event) -> None:
         self.driver.remove(staging_path(folder.path))
-        remove_atomically(folder.path, self.driver, hurry)
+        remove_atomically(folder.path, self.driver, stop_pacing)
         self.driver.remove(folder.external_wal)
 
     def _remove_leftovers(self) -> None:
@@ -154,9 +156,9 @@ class Volumes:
             for path in self._wal_root.iterdir():
                 if VolumeId(path.name) not in present:
                     self.driver.remove(path)
-        for volume in self.list_archives():
-            if volume not in present and not retired_record_path(self.archive_path(volume)).exists():
-                remove_tree(self.archive_path(volume))
+        for volume in self.list_wal_archives():
+            if volume not in present and not retired_record_path(self.wal_archive_path(volume)).exists():
+                remove_tree(self.wal_archive_path(volume))
 
     def _list(self) -> frozenset[VolumeId]:
         return self._names.list_all()

@@ -25,7 +25,7 @@ logger = log.get_logger(component="engine")
 
 
 class WarmPool:
-    """`check_capacity` raises an EngineError when no new volume may be created."""
+    """`check_can_create` raises an EngineError when no new volume may be created."""
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class WarmPool:
         size: int,
         memory_share: float,
         is_engine_busy: Callable[[], bool],
-        check_capacity: Callable[[], None],
+        check_can_create: Callable[[], None],
     ) -> None:
         self._spares = spares
         self._size = size
         self._memory_share = memory_share
         self._is_engine_busy = is_engine_busy
-        self._check_capacity = check_capacity
+        self._check_can_create = check_can_create
         self._config: SpareConfig | None = None
         self._ready: deque[str] = deque()
         self._needs_refill = asyncio.Event()
@@ -75,7 +75,7 @@ class WarmPool:
     async def assign(self, spec: BranchSpec) -> bool:
         """Give the branch the volume of a running spare. Return False when none matches."""
         config = self._config
-        if config is None or spec.parent is not None:
+        if config is None or spec.source_volume_id is not None:
             return False
         if spec.install != config.install.id or spec.settings != config.settings:
             return False
@@ -108,7 +108,7 @@ class WarmPool:
 
     async def _add_spare(self, config: SpareConfig) -> None:
         try:
-            await asyncio.to_thread(self._check_capacity)
+            await asyncio.to_thread(self._check_can_create)
             self._ready.append(await self._spares.create(config))
         except (EngineError, OSError) as error:
             logger.warning("warm_pool_not_filled", error=str(error))

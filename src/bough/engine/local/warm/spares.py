@@ -11,7 +11,7 @@ from bough.engine.local.branch_volumes import BranchVolumes
 from bough.engine.local.computes.computes import Computes
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.computes.session import open_session
-from bough.engine.local.computes.spare_assignment import is_spare, new_spare_name
+from bough.engine.local.computes.spare_assignment import SpareAssignment, is_spare, new_spare_name
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.project_users import ProjectUsers
 from bough.engine.local.threads import run_shielded
@@ -39,19 +39,22 @@ class SpareComputes:
         running: RunningComputes,
         volumes: Volumes,
         project_users: ProjectUsers,
+        *,
+        assignment: SpareAssignment,
     ) -> None:
         self._branches = branches
         self._computes = computes
         self._running = running
         self._volumes = volumes
         self._project_users = project_users
+        self._assignment = assignment
 
     async def create(self, config: SpareConfig) -> str:
         """Create a spare that accepts connections. Return its name."""
         name, install = new_spare_name(), config.install
         spec = replace(
             _build_spec(name, config),
-            storage_limit_bytes=self._running.spare_assignment.last_storage_limit_bytes,
+            storage_limit_bytes=self._assignment.last_storage_limit_bytes,
         )
         try:
             await self._branches.create(
@@ -90,7 +93,7 @@ class SpareComputes:
         if record is None:
             raise EngineError("The volume of the spare compute no longer exists.")
         await self._project_users.reassign(ProjectId(name), spec.project_id)
-        await run_shielded(lambda: self._running.spare_assignment.assign_volume(name, spec, record))
+        await run_shielded(lambda: self._assignment.assign_volume(name, spec, record))
 
     async def is_running(self, name: str) -> bool:
         return await self._running.find_sockets(EndpointId(name)) is not None

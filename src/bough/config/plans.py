@@ -1,0 +1,46 @@
+"""Plans: the limits of accounts, and the plans that exist unless the operator sets others."""
+
+from pydantic import BaseModel
+
+
+class Plan(BaseModel, frozen=True, extra="forbid"):
+    """The limits of an account. New accounts have the plan `free`; unclaimed instant databases have `unclaimed`."""
+
+    organizations: int = 10  # that a person creates, in addition to the personal one
+    projects: int = 100  # in all organizations with this plan that one person created
+    branches: int = 500  # per project
+    endpoints: int = 500  # per project
+    roles: int = 500  # per branch
+    databases: int = 500  # per branch
+    snapshots: int = 10  # per project
+    storage_bytes: int = 512 * 1024**2  # per branch
+    transfer_bytes: int = 5 * 1024**3  # sent to clients, per project and month
+    history_seconds: int = 7 * 86400
+    max_cu: float = 8
+
+
+DEFAULT_PLANS = {
+    "free": Plan(),
+    "unlimited": Plan(
+        organizations=100_000,
+        projects=1_000_000,
+        branches=100_000,
+        endpoints=100_000,
+        roles=100_000,
+        databases=100_000,
+        snapshots=100_000,
+        storage_bytes=16 * 1024**4,
+        transfer_bytes=1024**5,
+        history_seconds=30 * 86400,
+        max_cu=64,
+    ),
+    "unclaimed": Plan(
+        projects=1000,  # in total
+        branches=1,
+        endpoints=1,
+        snapshots=0,
+        storage_bytes=100 * 1024**2,
+        transfer_bytes=1024**3,  # until it is claimed or deleted
+        history_seconds=0,
+    ),
+}

@@ -1,0 +1,74 @@
+"""Starts, stops, resizes and observes the computes of endpoints on this machine."""
+
+import asyncio
+from contextlib import suppress
+
+from bough.domain.gateway_protocol import ComputeAddress
+from bough.engine.local.components import EngineComponents
+from bough.engine.local.computes.compute_log import InsufficientStandbySettings
+from bough.engine.local.computes.spare_assignment import is_spare
+from bough.engine.local.installs.installs import Install
+from bough.engine.local.threads import run_shielded
+from bough.engine.port import LoadSample, Readiness, ReplicaState
+from bough.engine.spec import ComputeSpec, PrimarySpec
+from bough.ids import EndpointId
+
+
+class LocalComputeEngine:
+    """Implements ComputeEngine."""
+
+    def __init__(self, components: EngineComponents) -> None:
+        self._resource_locks = components.resource_locks
+        self._computes = components.computes
+        self._inspection = components.inspection
+        self._install_catalog = components.install_catalog
+        self._locks = components.locks
+        self._read_only_computes = components.read_only_computes
+        self._replicas = components.replicas
+        self._replication_monitor = components.replication_monitor
+        self._running = components.running
+        self._sizes = components.sizes
+        self._warm = components.warm
+
+    async def ensure_running(self, spec: ComputeSpec) -> Readiness:
+        install = await self._install_catalog.require_install(spec.install)
+        async with self._resource_locks.lock_for_request(spec.endpoint_id), self._locks.lock(spec.volume_id):
+            if spec.primary is not None:
+                return await self._ensure_replica_running(spec, spec.primary, install)
+            if spec.is_read_only:
+                spec = await self._read_only_computes.prepare(spec, install)
+            readiness = await self._computes.ensure_running(spec, install)
+            if readiness is Readiness.READY:
+                await self._replicas.sync_slots(spec)
+            return readiness
+
+    async def ensure_suspended(self, endpoint: EndpointId) -> None:
+        is_unassigned = False
+        if is_spare(endpoint):  # only a shutdown of the platform stops spares
+            await self._warm.close()
+            is_unassigned = not await self._warm.is_assigned(endpoint)
+        async with self._resource_locks.lock(endpoint):
+            await self._running.stop(endpoint, immediate=is_unassigned)
+
+    async def resize(self, endpoint: EndpointId, cu: float) -> None:
+        async with self._resource_locks.lock(endpoint):
+            await run_shielded(lambda: self._sizes.resize(endpoint, cu))
+
+    async def find_address(self, endpoint: EndpointId) -> ComputeAddress | None:
+        sockets = await self._running.find_sockets(endpoint)
+        return None if sockets is None else ComputeAddress(host=str(sockets), port=5432)
+
+    async def is_busy(self, endpoint: EndpointId) -> bool:
+        return await self._inspection.is_busy(endpoint)
+
+    async def read_load(self, endpoint: EndpointId) -> LoadSample | None:
+        return await asyncio.to_thread(self._sizes.read_load, endpoint)
+
+    async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
+        return await self._replication_monitor.read_state(endpoint)
+
+    async def _ensure_replica_running(self, spec: ComputeSpec, primary: PrimarySpec, install: Install) -> Readiness:
+        """Retry once, because a standby may report only at its start which limits it needs."""
+        with suppress(InsufficientStandbySettings):
+            return await self._computes.ensure_running(await self._replicas.prepare(spec, primary, install), install)
+        return await self._computes.ensure_running(await self._replicas.prepare(spec, primary, install), install)

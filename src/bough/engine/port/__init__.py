@@ -1,0 +1,51 @@
+"""The engine port: branches that hold data, and computes that serve them.
+
+It is split by user into four protocols: BranchEngine, ComputeEngine, HistoryEngine and EngineInspection. Every
+`ensure_…` method is idempotent, also after a crash in the middle of a call. The port speaks of branches, volumes and
+endpoints, never of folders and pids, so that an engine can be this machine or a cluster.
+"""
+
+from typing import Protocol
+
+from bough.engine.port.branches import BranchEngine, Origin
+from bough.engine.port.computes import ComputeEngine, LoadSample, Readiness, ReplicaState
+from bough.engine.port.contents import (
+    DEFAULT_CONTENTS_QUERY,
+    MAX_LISTED,
+    BranchContents,
+    ContentsQuery,
+    ObservedDatabase,
+    ObservedRole,
+)
+from bough.engine.port.errors import EngineError, VolumeHasDependents
+from bough.engine.port.history import HistoryEngine, HistoryStatus
+from bough.engine.port.inspection import Capabilities, ComputeUsage, EngineInspection, Observation, StorageUsage
+
+__all__ = [
+    "DEFAULT_CONTENTS_QUERY",
+    "MAX_LISTED",
+    "BranchContents",
+    "BranchEngine",
+    "Capabilities",
+    "ComputeEngine",
+    "ComputeUsage",
+    "ContentsQuery",
+    "Engine",
+    "EngineError",
+    "EngineInspection",
+    "HistoryEngine",
+    "HistoryStatus",
+    "LoadSample",
+    "Observation",
+    "ObservedDatabase",
+    "ObservedRole",
+    "Origin",
+    "Readiness",
+    "ReplicaState",
+    "StorageUsage",
+    "VolumeHasDependents",
+]
+
+
+class Engine(BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, Protocol):
+    """The whole port, for modules that pass it on. Callers declare the protocol they need."""

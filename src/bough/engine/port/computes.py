@@ -1,0 +1,63 @@
+"""The port to start, stop and resize computes."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from bough.domain.gateway_protocol import ComputeAddress
+from bough.engine.spec import ComputeSpec
+from bough.ids import EndpointId
+
+
+class Readiness(StrEnum):
+    READY = "ready"  # accepts connections and has the roles and databases of the spec
+    STARTING = "starting"  # started but still recovering: call again
+
+
+class ReplicaState(StrEnum):
+    """The state of a running read replica in relation to its primary."""
+
+    FOLLOWING = "follows"  # it streams WAL, or has all of it
+    WAITING = "waits"  # it does not stream now, but the primary retains the WAL it lacks
+    BEHIND = "behind"  # replay is paused, or its primary does not run and has more WAL; a restart helps
+    LOST = "lost"  # the WAL it lacks no longer exists: it needs a new copy of the volume
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSample:
+    """The resource usage of a running compute. Cheap to read."""
+
+    cu: float | None  # current size; None: the maximum size
+    cpu_seconds: float  # of its processes since the start
+    memory_bytes: int  # that the kernel cannot reclaim
+
+
+class ComputeEngine(Protocol):
+    """Start, stop and resize computes."""
+
+    async def ensure_running(self, spec: ComputeSpec) -> Readiness:
+        """Run a compute on the volume with exactly these settings. Restart it if they require that.
+
+        The volume of a read replica is created if it is missing, and created again if it can no longer follow.
+        """
+
+    async def ensure_suspended(self, endpoint: EndpointId) -> None:
+        """Stop the endpoint's compute. Everything committed is on disk afterwards."""
+
+    async def resize(self, endpoint: EndpointId, cu: float) -> None:
+        """Resize a running compute without a restart. Do nothing when none runs."""
+
+    async def find_address(self, endpoint: EndpointId) -> ComputeAddress | None:
+        """Return where the endpoint's compute listens, or None when it does not accept connections."""
+
+    async def is_busy(self, endpoint: EndpointId) -> bool:
+        """Return whether a client has an active statement, transaction or replication connection.
+
+        Idle connections and background work of Postgres do not count.
+        """
+
+    async def read_load(self, endpoint: EndpointId) -> LoadSample | None:
+        """Return the resource usage of the endpoint's compute, or None when it does not accept connections."""
+
+    async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
+        """Return the state of a read replica, or None when the endpoint does not run or is not a read replica."""
