@@ -8,8 +8,11 @@ import asyncpg
 import pytest
 
 from bough.domain.catalog_change import CreateRole
+from bough.engine.local.computes import wal_segments
+from bough.engine.local.volumes.control_files import read_control_file
 from bough.engine.port import ReplicaState
 from bough.engine.spec import PrimarySpec
+from bough.postgres import wal
 from support.engine_home import VERIFIER, Compute, EngineHome, make_branch_spec
 from support.replicas import (
     SMALL_SLOT_SETTINGS,
@@ -263,6 +266,24 @@ async def test_without_a_primary_it_stands_still_until_it_is_started_again(prima
         return await replica.fetch_value("select exists (select from pg_roles where rolname = 'late')")
 
     await wait_until_equal(has_role, True)
+
+
+async def test_it_is_created_again_when_the_rest_of_its_last_segment_is_gone(
+    primary: Compute, home: EngineHome
+) -> None:
+    """Without a slot, a server removes a segment once it is archived, and the replica has only the beginning of it."""
+    await primary.suspend()
+    replica = plan_replica(primary)
+    await replica.start(primary=PrimarySpec(volume_id=primary.spec.volume_id, endpoint_id=None))
+    await replica.suspend()
+    created_at = read_created_at(replica)
+    segment = read_control_file(primary.data_folder).first_segment
+    await home.engine.apply_change(make_branch_spec(primary.spec), CreateRole(name="late", verifier=VERIFIER))
+    (primary.data_folder / "pg_wal" / segment).unlink(missing_ok=True)
+    assert wal_segments.has_segment(primary.data_folder / "pg_wal", wal.next_segment(segment))
+    await replica.start()
+    assert await replica.fetch_value("select exists (select from pg_roles where rolname = 'late')")
+    assert read_created_at(replica) != created_at
 
 
 async def test_a_primary_that_comes_is_followed_without_a_restart(primary: Compute) -> None:

@@ -16,7 +16,8 @@ from bough.postgres.replication import STANDBY_MINIMUMS
 PATH = "global/pg_control"
 BYTES = 8192  # size of the file in every version
 _LAYOUT = struct.Struct("<QIIIxxxxqQQI")
-_BACKUP = struct.Struct("<152xQ")  # start of a backup whose end has not been replayed yet; 0: none
+# The minimum recovery point, and the start of a backup whose end has not been replayed yet; 0: none.
+_RECOVERY = struct.Struct("<136xQ8xQ")
 _LIMITS = struct.Struct("<180x5I")  # in the order of `STANDBY_MINIMUMS`
 # DB_SHUTDOWNED and, for a standby, DB_SHUTDOWNED_IN_RECOVERY: the checkpoint is the last record.
 _SHUT_DOWN = (1, 2)
@@ -31,6 +32,7 @@ class ControlFile:
     checkpoint: str  # position of the last checkpoint, the last record of a server that was shut down
     first_segment: str  # where recovery starts
     timeline: int
+    min_recovery_point: int  # a standby has replayed the WAL before this position
     is_in_backup: bool  # it is recovering from a backup and has not reached the end of the backup
     limits: Mapping[str, int]  # of the server; a standby must not have lower ones
 
@@ -40,9 +42,11 @@ class ControlFile:
         if not 0 <= written_at < _MAX_TIMESTAMP:
             raise ValueError("the timestamp is out of range")
         limits = dict(zip(STANDBY_MINIMUMS, _LIMITS.unpack_from(content), strict=True))
-        (backup,) = _BACKUP.unpack_from(content)
+        min_recovery_point, backup = _RECOVERY.unpack_from(content)
         first_segment = wal.segment_name(timeline, redo)
-        return cls(state, written_at, lsn.to_text(checkpoint), first_segment, timeline, backup != 0, limits)
+        return cls(
+            state, written_at, lsn.to_text(checkpoint), first_segment, timeline, min_recovery_point, backup != 0, limits
+        )
 
     @property
     def is_shut_down(self) -> bool:

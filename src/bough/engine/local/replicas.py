@@ -58,10 +58,8 @@ class Replicas:
             lambda: self._is_usable(spec, primary), spec.project_id
         )
         password = await self._ensure_slot(spec, primary, recreate=not is_usable)
-        if not is_usable:
+        if not is_usable or (not is_running and not await self._catch_up(spec, primary.volume_id)):
             await self._create(spec, primary, install)
-        elif not is_running:
-            await self._catch_up(spec, primary.volume_id)
         folder = self._volumes.folder(spec.volume_id)
         await run_shielded(lambda: standby_files.write_passfile(folder, password))
         return replace(spec, settings=await asyncio.to_thread(self._settings, spec, primary, folder))
@@ -110,22 +108,26 @@ class Replicas:
         )
         await self._branch_volumes.create(copy, install)
 
-    async def _catch_up(self, spec: ComputeSpec, primary: VolumeId) -> None:
+    async def _catch_up(self, spec: ComputeSpec, primary: VolumeId) -> bool:
+        """Copy the WAL that a stopped primary has written since; returns False if some of it is gone."""
         async with self._locks.lock(primary):
-            if not await self._running.has_compute(primary):
-                await self._volumes.run_blocking(lambda: self._copy_wal(spec.volume_id, primary), spec.project_id)
+            if await self._running.has_compute(primary):
+                return True
+            return await self._volumes.run_blocking(lambda: self._copy_wal(spec.volume_id, primary), spec.project_id)
 
-    def _copy_wal(self, volume: VolumeId, primary: VolumeId) -> None:
+    def _copy_wal(self, volume: VolumeId, primary: VolumeId) -> bool:
         folder, control = (
             self._volumes.folder(volume),
             read_control_file(self._volumes.folder(primary).data),
         )
         record, first = folder.read_record(), self._last_segment(volume)
         if record is None or first is None or not control.is_shut_down or record.origin_lsn == control.checkpoint:
-            return
+            return True
         source, owner = self._volumes.pg_wal_path(primary), folder.owner
-        if not wal_segments.has_segment(source, first):  # it is complete, so only later segments are missing
+        if not wal_segments.has_segment(source, first) and self._has_replayed(volume, first):
             first = wal.next_segment(first)
+        if not wal_segments.has_segment(source, first):
+            return False
         wal_segments.copy_segments(
             source,
             self._volumes.pg_wal_path(volume),
@@ -133,11 +135,18 @@ class Replicas:
             lambda old, new: self._volumes.driver.clone_file(old, new, owner),
         )
         folder.write_record(replace(record, origin_lsn=control.checkpoint))
+        return True
+
+    def _has_replayed(self, volume: VolumeId, segment: str) -> bool:
+        """Return whether the replica is known to have the whole segment; the end of an incomplete one is zeros."""
+        position = read_control_file(self._volumes.folder(volume).data).min_recovery_point
+        return wal.segment_number_at(position) > wal.segment_number(segment)
 
     def _is_usable(self, spec: ComputeSpec, primary: PrimarySpec) -> bool:
-        """Return whether the WAL that the copy needs next still exists.
+        """Return whether the WAL that the copy needs next may still exist.
 
-        Its own WAL may end with a complete segment that the primary no longer has.
+        Its own WAL may end with a complete segment that the primary no longer has. If it is not complete, a running
+        primary refuses to stream it, and the state of the replica becomes LOST.
         """
         record = self._volumes.folder(spec.volume_id).read_record()
         if record is None or record.primary_volume_id != primary.volume_id or record.install != spec.install:
