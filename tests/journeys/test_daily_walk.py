@@ -3,6 +3,7 @@
 Every change is also made in a model, and the platform must agree with it.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import httpx2
 import pytest
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Flaky, HypothesisException
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from journeys.project_model import DATABASE, OWNER, BranchModel, ProjectModel
@@ -46,6 +48,7 @@ def _start_platform() -> Iterator[PlatformClient]:
 
 class ProjectWalk(RuleBasedStateMachine):
     client: ClassVar[PlatformClient]
+    failures: ClassVar[list[Exception]]
 
     @initialize()
     def begin(self) -> None:
@@ -211,8 +214,17 @@ class ProjectWalk(RuleBasedStateMachine):
         branch.databases.pop(name, None)
 
     def teardown(self) -> None:
-        if not hasattr(self, "model"):
-            return
+        step_failure = sys.exc_info()[1]
+        if isinstance(step_failure, Exception) and not isinstance(step_failure, HypothesisException):
+            self.failures.append(step_failure)
+        elif hasattr(self, "model"):
+            try:
+                self._compare_and_delete()
+            except Exception as failure:
+                self.failures.append(failure)
+                raise
+
+    def _compare_and_delete(self) -> None:
         note(f"{len(self.model.branches)} branches")
         assert all(DATABASE in branch.databases for branch in self.model.existing_branches)
         self.model.compare()
@@ -226,19 +238,29 @@ class ProjectWalk(RuleBasedStateMachine):
 def test_the_platform_does_what_a_small_model_does(is_long_run: bool) -> None:
     steps, walks = (60, 20) if is_long_run else (18, 1)
     with _start_platform() as client:
-        ProjectWalk.client = client
+        ProjectWalk.client, ProjectWalk.failures = client, []
         # Each walk is a separate Hypothesis run. Within one run, a failure in a prefix shared with an earlier walk is
         # reported as inconsistent data generation instead of as the failure itself.
         for _ in range(walks):
-            run_state_machine_as_test(
-                ProjectWalk,
-                _min_steps=steps - 1,  # otherwise many walks end after a few steps
-                settings=settings(
-                    max_examples=2,  # the first example is always the simplest
-                    stateful_step_count=steps,
-                    deadline=None,
-                    derandomize=not is_long_run,
-                    phases=(Phase.explicit, Phase.generate),
-                    suppress_health_check=list(HealthCheck),
-                ),
-            )
+            _take_walk(steps, is_random=is_long_run)
+
+
+def _take_walk(steps: int, *, is_random: bool) -> None:
+    try:
+        run_state_machine_as_test(
+            ProjectWalk,
+            _min_steps=steps - 1,  # otherwise many walks end after a few steps
+            settings=settings(
+                max_examples=2,  # the first example is always the simplest
+                stateful_step_count=steps,
+                deadline=None,
+                derandomize=not is_random,
+                phases=(Phase.explicit, Phase.generate),
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    except Flaky as error:
+        # Hypothesis repeated a failed walk, and the platform did not fail again at the same step.
+        if ProjectWalk.failures:
+            raise ProjectWalk.failures[0] from error
+        raise
