@@ -93,12 +93,22 @@ def describe_machine() -> dict[str, str | int | list[float]]:
 
 
 def _commit() -> str:
-    """Return the commit of the checkout; `-dirty` when files differ from it, `unknown` outside of a repository."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
+    """Return the commit of the checkout, or `unknown` outside of a repository.
+
+    `-dirty` is appended when files differ from the commit. The results page is not counted, because the bench writes it.
+    """
+    folder = Path(__file__).parent
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        commit = _git(folder, "rev-parse", "--short", "HEAD")
+        changes = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/", ":!RESULTS.md")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+    return f"{commit}-dirty" if changes else commit
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _processor() -> str:
