@@ -132,11 +132,12 @@ async def _count(rows: Rows, table: str) -> int:
 
 
 def _processes(home: Path) -> int:
-    """The Postgres servers of this home."""
-    found = 0
-    for each in Path("/proc").glob("[0-9]*/cmdline"):
+    """The Postgres servers of this home. A new child of a server shows the command line of its parent for a moment."""
+    parents: dict[str, str] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            found += str(home).encode() in each.read_bytes()
+            if str(home).encode() in (entry / "cmdline").read_bytes():
+                parents[entry.name] = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
         except OSError:
             continue
-    return found
+    return len(parents.keys() - {pid for pid, parent in parents.items() if parent in parents})

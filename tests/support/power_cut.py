@@ -21,6 +21,7 @@ from support.folders import release_uids
 from support.loop_images import FileSystem, create_image, list_mounts, mount_image, mount_loop_image
 
 _GOING_DOWN, _NO_LOG_FLUSH = 0x8004587D, 2  # fs/xfs/libxfs/xfs_fs.h
+_UNMOUNT_SECONDS = 10.0
 
 
 class Disk(Protocol):
@@ -85,11 +86,15 @@ def create_disk(fs: FileSystem, size_mb: int = 2048) -> Iterator[Disk]:
 def simulate_power_cut(disk: Disk, settings: Settings) -> None:
     """Restart the whole machine of a home. The caller must have ended its control."""
     kill_processes_in(disk.folder)
-    for mount_point in list_mounts(settings.home):
-        _unmount(mount_point)
+    unmount_all_in(settings.home)
     shutil.rmtree(settings.sockets, ignore_errors=True)  # in memory, like the uid claims of the host
     release_uids(disk.folder)
     disk.remount()
+
+
+def unmount_all_in(folder: Path) -> None:
+    for mount_point in list_mounts(folder):
+        _unmount(mount_point)
 
 
 def kill_processes_in(folder: Path) -> None:
@@ -108,4 +113,10 @@ def _list_processes_in(folder: Path) -> Iterator[int]:
 
 
 def _unmount(mount_point: Path) -> None:
-    subprocess.run(["umount", mount_point], check=True, capture_output=True)
+    """A command that the killed control had started may keep the file system busy until it ends."""
+    deadline = time.monotonic() + _UNMOUNT_SECONDS
+    while (
+        done := subprocess.run(["umount", mount_point], check=False, capture_output=True, text=True)
+    ).returncode != 0:
+        assert time.monotonic() < deadline, done.stderr
+        time.sleep(0.05)
