@@ -95,7 +95,7 @@ def describe_machine() -> dict[str, str | int | list[float]]:
 def _commit() -> str:
     """Return the commit of the checkout, or `unknown` outside of a repository.
 
-    `-dirty` is appended when files differ from the commit. The results page is not counted, because the bench writes it.
+    `-dirty` is appended when files differ from it. The results page is not counted, because the bench writes it.
     """
     folder = Path(__file__).parent
     try:
