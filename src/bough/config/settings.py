@@ -31,6 +31,12 @@ class Settings(HomePaths, frozen=True, extra="forbid"):
     postgres_versions: tuple[Annotated[int, Field(ge=14, le=18)], ...] = Field(
         (17,), description="Postgres major versions to install; the first is the default", min_length=1
     )
+    debian_mirror: str = Field(
+        "",
+        description="address of the Debian mirror that Postgres is downloaded from, and of its security archive if it "
+        "has another address; empty: those in apt's configuration",
+        pattern=r"^((https?|file):/\S+([ ,]+(https?|file):/\S+)*)?$",
+    )
     project_uids: tuple[int, int] = Field(
         # Above the ranges that containers and /etc/subuid take from.
         (2_000_000_000, 2_000_060_000),
