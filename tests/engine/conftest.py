@@ -27,7 +27,7 @@ async def home(settings: Settings) -> AsyncIterator[EngineHome]:
 
 @pytest.fixture(scope="session")
 def shared_compute_spec(settings: Settings) -> ComputeSpec:
-    return make_compute_spec(download.fetch_install(17, settings.cache).id)
+    return make_compute_spec(download.fetch_install(17, settings.cache).pin)
 
 
 @pytest.fixture

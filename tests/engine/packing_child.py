@@ -45,7 +45,7 @@ class PackedHome:
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir(parents=True)
         self.folder.create(
-            VolumeRecord(project_id=ProjectId("quiet-sea-12345678"), install="17", has_external_wal=True)
+            VolumeRecord(project_id=ProjectId("quiet-sea-12345678"), template="debian-17.12", has_external_wal=True)
         )
         (self.folder.data / "base" / "5").mkdir(parents=True)
         self.folder.data.chmod(0o700)

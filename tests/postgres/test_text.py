@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.postgres import databases, extensions, pg_hba, postgresql_conf, quoting, roles, storage, template
+from bough.postgres import databases, pg_hba, postgresql_conf, quoting, roles, storage, template
+from bough.postgres.extensions import contrib, extension_files
 from bough.postgres.scram import scram_verifier
 
 NAMES = st.text(alphabet=st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), min_size=1)
@@ -112,8 +113,8 @@ def test_the_template_is_made_the_same_way_for_every_version_it_can() -> None:
 
 
 def test_no_extension_is_both_trusted_and_dropped() -> None:
-    assert not extensions.TRUSTED & extensions.REMOVED
-    assert extensions.mark_trusted("a = 1\ntrusted=false\n") == "a = 1\ntrusted = true\n"
+    assert not contrib.TRUSTED & contrib.REMOVED
+    assert extension_files.mark_trusted("a = 1\ntrusted=false\n") == "a = 1\ntrusted = true\n"
 
 
 def test_limits_follow_from_the_plan() -> None:
@@ -129,8 +130,7 @@ def test_limits_follow_from_the_plan() -> None:
 
 
 def test_what_is_added_to_the_script_of_an_extension_is_added_once() -> None:
-    [name] = extensions.SCRIPT_ADDITIONS
-    once = extensions.extend_script(name, "create something;")
-    assert once == f"create something;\n{extensions.SCRIPT_ADDITIONS[name]}"
-    assert extensions.extend_script(name, once) == once
-    assert extensions.extend_script("hstore--1.0.sql", "create something;") == "create something;"
+    [addition] = contrib.SCRIPT_ADDITIONS.values()
+    once = extension_files.extend_script("create something;", addition)
+    assert once == f"create something;\n{addition}"
+    assert extension_files.extend_script(once, addition) == once

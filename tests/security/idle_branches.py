@@ -84,7 +84,9 @@ def create_volume(platform: Platform, project: Project, volume: VolumeId, parent
     path = Folders(platform.settings).volumes / volume
     folder = VolumeFolder(path, path)
     folder.create(
-        VolumeRecord(project_id=project.id, install=project.install, source_volume_id=parent, first_segment=SEGMENT)
+        VolumeRecord(
+            project_id=project.id, template=f"{project.install}.0", source_volume_id=parent, first_segment=SEGMENT
+        )
     )
     folder.data.mkdir(mode=0o700)
     return folder

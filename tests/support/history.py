@@ -48,9 +48,8 @@ def list_bases(compute: Compute) -> list[Base]:
 
 async def take_base(compute: Compute) -> Base | None:
     """Take a base, as the engine does when one is due."""
-    engine, record = compute.home.engine, read_volume_record(compute)
-    install = await engine._components.install_catalog.require_install(record.install)
-    return await _bases(engine).take(compute.spec.volume_id, record, install)
+    record = read_volume_record(compute)
+    return await _bases(compute.home.engine).take(compute.spec.volume_id, record)
 
 
 def hide_base(engine: LocalEngine, base: Base) -> None:

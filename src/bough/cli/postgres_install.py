@@ -4,6 +4,7 @@ import importlib.util
 import shutil
 import sys
 
+from bough.cli import output
 from bough.config import Settings
 from bough.engine.local.installs import installs
 
@@ -14,13 +15,16 @@ def ensure_installed(settings: Settings, show_progress: bool) -> None:
         from bough.cli import progress  # noqa: PLC0415 - rich is slow to import; only a first start needs it
         from bough.engine.local.installs import download  # noqa: PLC0415
 
+        notes: list[str] = []
         with progress.display(bars=show_progress) as report:
-            download.ensure_installed(settings, report)
+            download.ensure_installed(settings, report, notes.append)
+        for note in notes:
+            output.print_note(f"{output.colorize('warning')}: {note}")
 
 
 def find_missing_versions(settings: Settings) -> list[int]:
     try:
-        installed = {install.major for install in installs.find_installs(settings.cache).values()}
+        installed = {install.major for install in installs.find_installs(settings.cache).values() if install.is_managed}
     except PermissionError:
         installed = set()
     return [major for major in settings.postgres_versions if major not in installed]

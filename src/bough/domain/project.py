@@ -23,7 +23,7 @@ class Project:
     name: str
     region_id: str
     pg_version: int
-    install: str  # the Postgres build that its volumes require
+    install: str  # the flavour and major version of Postgres that it is pinned to, such as debian-17
     provisioner: str
     settings: Mapping[str, Any]
     default_endpoint_settings: Mapping[str, Any]

@@ -28,7 +28,7 @@ def create_volume(settings: Settings, name: str, waiting: int) -> None:
     """Creates a volume as its server left it, with this number of unarchived segments."""
     folder = VolumeFolder(settings.home / "volumes" / name, settings.home / "pg_wal" / name)
     folder.path.parent.mkdir(parents=True, exist_ok=True)
-    folder.create(VolumeRecord(project_id=ProjectId("p"), install="17"))
+    folder.create(VolumeRecord(project_id=ProjectId("p"), template="debian-17.12"))
     status_folder = folder.data / "pg_wal" / "archive_status"
     status_folder.mkdir(parents=True)
     for number in range(waiting):

@@ -42,7 +42,7 @@ class LocalBranchEngine:
             if record is None or record.is_pending:
                 return await self._create_volume(spec, install, is_pending=record is not None)
             if record.source_volume_id is None:
-                return await self._history.read_template_origin(install)
+                return await self._history.read_template_origin(spec.volume_id)
             return record.origin
 
     async def _create_volume(self, spec: BranchSpec, install: Install, *, is_pending: bool) -> Origin:
@@ -53,9 +53,9 @@ class LocalBranchEngine:
         if source is not None and (not spec.point.is_head or await self._history.is_retired(source)):
             return await self._history.create_at_point(spec, source, install)
         if await self._project_users.has_no_user(spec.project_id) and await self._warm.assign(spec):
-            return await self._history.read_template_origin(install)
+            return await self._history.read_template_origin(spec.volume_id)
         origin = await self._branch_volumes.create(spec, install)
-        return origin if source is not None else await self._history.read_template_origin(install)
+        return origin if source is not None else await self._history.read_template_origin(spec.volume_id)
 
     async def ensure_absent(self, project: ProjectId, volume: VolumeId) -> None:
         async with self._resource_locks.lock(volume):

@@ -50,7 +50,10 @@ class BranchVolumes:
     async def create(self, spec: BranchSpec, install: Install) -> Origin:
         """Create the volume, which must not exist. A failure leaves nothing behind."""
         source = spec.source_volume_id
-        return await self._create(spec, install, lambda new_volume: self.clone(new_volume, source, install))
+        if source is None:
+            return await self._create(spec, install.id, lambda new_volume: self._clone_template(new_volume, install))
+        parent = await asyncio.to_thread(self._check_parent, source, install)
+        return await self._create(spec, parent.template, lambda new_volume: self.clone(new_volume, source))
 
     async def try_create_from_stopped(self, spec: BranchSpec, parent: VolumeId, install: Install) -> Origin | None:
         """Create the volume at a point after which its stopped parent was not written to.
@@ -66,15 +69,15 @@ class BranchVolumes:
             ):
                 return None
             return await self._create(
-                spec, install, lambda new_volume: self._clone_stopped(new_volume, parent, record, spec.point)
+                spec, record.template, lambda new_volume: self._clone_stopped(new_volume, parent, record, spec.point)
             )
 
     async def _create(
-        self, spec: BranchSpec, install: Install, fill: Callable[[NewVolume], Awaitable[VolumeStart]]
+        self, spec: BranchSpec, template: str, fill: Callable[[NewVolume], Awaitable[VolumeStart]]
     ) -> Origin:
         record = VolumeRecord(
             project_id=spec.project_id,
-            install=install.id,
+            template=template,
             source_volume_id=spec.source_volume_id,
             is_replica=spec.is_replica,
             is_self_contained=spec.is_snapshot,
@@ -91,17 +94,15 @@ class BranchVolumes:
             raise
         return start.origin
 
-    async def clone(self, new_volume: NewVolume, parent: VolumeId | None, install: Install) -> VolumeStart:
-        if parent is None:
-            return await self._clone_template(new_volume, install)
-        record = await asyncio.to_thread(self._check_parent, parent, install)
+    async def clone(self, new_volume: NewVolume, parent: VolumeId) -> VolumeStart:
+        record = await asyncio.to_thread(self._read_parent, parent)
         async with self._locks.lock(parent):
             sockets = await self._running.await_volume_sockets(parent)
             if sockets is None:
                 return await self._clone_stopped(new_volume, parent, record)
             if await asyncio.to_thread(standby_files.has_signal, self._volumes.folder(parent).data):
                 return await self._clone_read_only(new_volume, parent, sockets)
-        return await self._clone_running(new_volume, parent, sockets, install)
+        return await self._clone_running(new_volume, parent, sockets, record.major)
 
     async def _clone_template(self, new_volume: NewVolume, install: Install) -> VolumeStart:
         template = await run_shielded(lambda: self._templates.ensure(install))
@@ -141,17 +142,15 @@ class BranchVolumes:
             cloned.recovery_segment,
         )
 
-    async def _clone_running(
-        self, new_volume: NewVolume, parent: VolumeId, sockets: Path, install: Install
-    ) -> VolumeStart:
+    async def _clone_running(self, new_volume: NewVolume, parent: VolumeId, sockets: Path, major: int) -> VolumeStart:
         data, source_wal = self._volumes.folder(parent).data, self._volumes.pg_wal_path(parent)
         async with session.open_session(sockets) as connection:
             async with commit_continuously(data, source_wal):
-                first = await connection.start_backup(install.major)
+                first = await connection.start_backup(major)
             await self._run_blocking(lambda: new_volume.clone(data), new_volume.project_id)
             # Read before and after: a subscription that is created or dropped meanwhile may be in the copy.
             has_subscriptions = await connection.has_subscriptions()
-            end = await connection.stop_backup(install.major)
+            end = await connection.stop_backup(major)
             origin = origins.from_backup(
                 end, has_subscriptions=has_subscriptions or await connection.has_subscriptions()
             )
@@ -166,17 +165,22 @@ class BranchVolumes:
             await self._volumes.run_blocking(blocking, project)
 
     def _check_parent(self, parent: VolumeId, install: Install) -> VolumeRecord:
+        record = self._read_parent(parent)
+        if record.major != install.major:
+            raise EngineError(
+                f"The parent branch was created with Postgres {record.major}, so a child branch cannot use "
+                f"{install.id}.",
+                transient=False,
+            )
+        return record
+
+    def _read_parent(self, parent: VolumeId) -> VolumeRecord:
         record = self._volumes.folder(parent).read_record()
         if record is None:
             raise EngineError("The parent branch's volume does not exist.", transient=False)
         if record.is_pending:
             raise EngineError("The parent branch is still being recovered.")
         self._volumes.folder(parent).check_not_archived()
-        if record.install != install.id:
-            raise EngineError(
-                f"The parent branch was created with {record.install}, so a child branch cannot use {install.id}.",
-                transient=False,
-            )
         return record
 
 

@@ -55,7 +55,6 @@ class EngineComponents:
             temporary=self.temporary,
             project_users=self.project_users,
             locks=self.locks,
-            install_catalog=self.install_catalog,
             spools=self.folders.spools,
             explain_shortage=lambda: free_space.explain_shortage(self.folders, floor),
             base_bytes=settings.history_base_bytes,

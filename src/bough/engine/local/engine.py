@@ -144,7 +144,7 @@ class LocalEngine:
     def capabilities(self) -> Capabilities:
         parts = self._components
         return Capabilities(
-            installs={major: install.id for major, install in parts.install_catalog.select_preferred().items()},
+            installs={major: install.pin for major, install in parts.install_catalog.select_preferred().items()},
             has_isolation=parts.sandbox.has_isolation,
             limits_summary=parts.cgroups.summary,
             storage_driver=parts.volumes.driver.name,

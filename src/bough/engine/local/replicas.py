@@ -149,7 +149,7 @@ class Replicas:
         primary refuses to stream it, and the state of the replica becomes LOST.
         """
         record = self._volumes.folder(spec.volume_id).read_record()
-        if record is None or record.primary_volume_id != primary.volume_id or record.install != spec.install:
+        if record is None or record.primary_volume_id != primary.volume_id:
             return False
         try:
             own_control = read_control_file(self._volumes.folder(spec.volume_id).data)

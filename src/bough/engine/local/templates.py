@@ -8,7 +8,7 @@ from typing import Any
 from bough.engine.local.file_lock import hold_file_lock
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.isolation import launcher
-from bough.engine.local.isolation.sandbox import Identity, current_identity, find_initdb_identity
+from bough.engine.local.isolation.sandbox import ENVIRONMENT, Identity, current_identity, find_initdb_identity
 from bough.engine.local.progress import Progress, ignore_progress
 from bough.engine.local.volumes.atomic_folders import create_atomically
 from bough.engine.local.volumes.tree_copy import chown_tree
@@ -80,8 +80,8 @@ def _script(major: int) -> str:
 
 
 def _run(command: list[str], identity: Identity, stdin: str, install: Install) -> None:
-    streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with launcher.spawn(command, identity, **streams) as process:
+    options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with launcher.spawn(command, identity, env=ENVIRONMENT | install.environment, **options) as process:
         try:
             output, _ = process.communicate(stdin.encode(), timeout=_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:

@@ -13,7 +13,7 @@ from bough.ids import EndpointId, VolumeId
 class Capabilities:
     """What this engine can do. Cheap to read repeatedly."""
 
-    installs: Mapping[int, str]  # Postgres major version → id of the install that a new project gets
+    installs: Mapping[int, str]  # Postgres major version → what a new project is pinned to, such as debian-17
     has_isolation: bool  # every project runs under its own user
     limits_summary: str  # how the resources of computes are limited, in one sentence
     storage_driver: str  # how volumes are cloned

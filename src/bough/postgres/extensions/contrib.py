@@ -1,4 +1,4 @@
-"""Which contrib extensions a tenant may create, in Postgres installs that the platform has copied."""
+"""The extensions that come with Postgres itself, which a tenant may create or which are removed."""
 
 # Their scripts run as the platform's superuser and create only objects that are safe for tenants to use.
 TRUSTED = frozenset(
@@ -76,15 +76,3 @@ REMOVED = frozenset(
         "ltree_plpython3u",
     ]
 )
-
-
-def extend_script(name: str, text: str) -> str:
-    """Return an extension's script with the additional statements, which are added only once."""
-    added = SCRIPT_ADDITIONS.get(name, "")
-    return text if text.endswith(added) else f"{text}\n{added}"
-
-
-def mark_trusted(text: str) -> str:
-    """Return an extension's control file with `trusted = true`, whatever its current value."""
-    kept = [line for line in text.splitlines() if not line.replace(" ", "").startswith("trusted=")]
-    return "\n".join([*kept, "trusted = true"]) + "\n"

@@ -91,14 +91,14 @@ class ComputeLauncher:
             raise EngineError("The compute exited immediately after its start.")
         return server
 
-    def limit_start(self, spec: ComputeSpec, pid: int) -> None:
+    def limit_start(self, spec: ComputeSpec, launch: LaunchOptions, pid: int) -> None:
         """Apply the maximum size: with a small share, a start on a busy machine takes five times as long."""
-        run = self._runs.get(spec.endpoint_id) or new_run(spec)
+        run = self._runs.get(spec.endpoint_id) or new_run(spec, launch.install)
         self._cgroups.add_process(run.cgroup_name, pid, compute_sizes.build_limits(spec, spec.max_cu))
 
     def finish_start(self, spec: ComputeSpec, launch: LaunchOptions) -> None:
         """Apply the actual size and make the socket irreplaceable, once the server listens."""
-        run = self._runs.get(spec.endpoint_id) or new_run(spec)
+        run = self._runs.get(spec.endpoint_id) or new_run(spec, launch.install)
         self._cgroups.resize(run.cgroup_name, compute_sizes.build_limits(spec, compute_sizes.choose_size(run, spec)))
         if not process.seal_socket_folder(launch.sockets, self._socket_users.gateway_gid):
             raise EngineError(
@@ -120,7 +120,7 @@ class ComputeLauncher:
             self._running.clean_up(before)
         cu = compute_sizes.choose_size(before, spec)
         self.write_files(spec.volume_id, launch, target, cu)
-        run = update_run(new_run(spec), spec, target, cu)
+        run = update_run(new_run(spec, launch.install), spec, target, cu)
         self._runs.put(run)
         limits = compute_sizes.build_limits(spec, spec.max_cu)
         pid = process.start(launch, self._cgroups.enter_group(run.cgroup_name, limits))
@@ -142,12 +142,12 @@ def update_run(run: ComputeRun, spec: ComputeSpec, target: ComputeTarget, cu: fl
     )
 
 
-def new_run(spec: ComputeSpec) -> ComputeRun:
+def new_run(spec: ComputeSpec, install: Install) -> ComputeRun:
     return ComputeRun(
         endpoint_id=spec.endpoint_id,
         project_id=spec.project_id,
         volume_id=spec.volume_id,
-        install=spec.install,
+        install=install.id,
         settings_digest="",
         pid=None,
     )

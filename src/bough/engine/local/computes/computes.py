@@ -95,7 +95,7 @@ class Computes:
         server = await self._launcher.find_live(spec, launch) or await self._launcher.start(spec, launch, target)
         with server:
             # While the server starts, because moving a process to a control group takes some milliseconds.
-            await run_shielded(lambda: self._launcher.limit_start(spec, server.pid))
+            await run_shielded(lambda: self._launcher.limit_start(spec, launch, server.pid))
             if not await process.wait_until_ready(server, launch, deadline):
                 return Readiness.STARTING
             await run_shielded(lambda: self._launcher.finish_start(spec, launch))
@@ -112,7 +112,7 @@ class Computes:
         """Apply changed settings by a reload. The run records them as active only after that."""
         if spec.primary is None and standby_files.has_signal(launch.data) != spec.is_read_only:
             return True
-        run = await asyncio.to_thread(self._runs.get, spec.endpoint_id) or new_run(spec)
+        run = await asyncio.to_thread(self._runs.get, spec.endpoint_id) or new_run(spec, launch.install)
         cu = compute_sizes.choose_size(run, spec)
         updated = update_run(run, spec, target, cu)
         if run == updated:

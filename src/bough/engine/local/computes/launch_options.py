@@ -6,7 +6,7 @@ from pathlib import Path
 from bough.engine.local.folders import Folders
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.isolation.mount_namespace import MountNamespace
-from bough.engine.local.isolation.sandbox import Identity
+from bough.engine.local.isolation.sandbox import ENVIRONMENT, Identity
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.port import EngineError
 from bough.engine.spec import ComputeSpec
@@ -28,6 +28,10 @@ class LaunchOptions:
     is_standby: bool = False  # a read replica, or read-only
 
     @property
+    def environment(self) -> dict[str, str]:
+        return ENVIRONMENT | self.install.environment
+
+    @property
     def command(self) -> list[str]:
         """Settings that no configuration file may override are arguments."""
         settings = {
@@ -47,9 +51,10 @@ def read_checked_record(folder: VolumeFolder, install: Install) -> VolumeRecord:
     if record is None:
         raise EngineError("The branch's volume does not exist.", transient=False)
     folder.check_not_archived()
-    if record.install != install.id:
+    if record.major != install.major:
         raise EngineError(
-            f"The branch was created with {record.install} and cannot be opened with {install.id}.", transient=False
+            f"The branch was created with Postgres {record.major} and cannot be opened with {install.id}.",
+            transient=False,
         )
     return record
 

@@ -10,6 +10,7 @@ import signal
 import stat
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from bough import clock
 from bough.engine.local.computes import backup_label, postmaster, standby_files
@@ -54,7 +55,8 @@ def _spawn(launch: LaunchOptions, start_context: AbstractContextManager[None]) -
     log = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.write(log, f"{clock.now().isoformat()} {START_MARKER}\n".encode())
-        process = launcher.spawn(launch.command, launch.owner, start_context, launch.namespace, stdout=log, stderr=log)
+        streams: dict[str, Any] = {"env": launch.environment, "stdout": log, "stderr": log}
+        process = launcher.spawn(launch.command, launch.owner, start_context, launch.namespace, **streams)
     finally:
         os.close(log)
     # The process outlives this object and is reaped by its pid. Without a return code Popen would warn about it.

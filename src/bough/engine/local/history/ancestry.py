@@ -51,12 +51,17 @@ class LineageReader:
             if record.is_self_contained or record.first_segment is None:
                 return Ancestry(lineages=lineages, template=None)
             if record.source_volume_id is None:
-                return Ancestry(lineages=lineages, template=self.read_template(record.install))
+                return Ancestry(lineages=lineages, template=self.read_template(record.template))
             current = VolumeId(record.source_volume_id)
         return Ancestry(lineages=lineages, template=None)
 
-    def read_template(self, install: str) -> Template | None:
-        data = self._templates.path(install)
+    def read_own_template(self, volume: VolumeId) -> Template | None:
+        """Return the template that the volume, or the first of its ancestors, was cloned from."""
+        record = self._archives.read_record(volume)
+        return None if record is None else self.read_template(record.template)
+
+    def read_template(self, name: str) -> Template | None:
+        data = self._templates.path(name)
         try:
             control = read_control_file(data)
         except (OSError, struct.error):

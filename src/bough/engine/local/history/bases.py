@@ -15,7 +15,6 @@ from bough.domain import lsn
 from bough.engine.local.branch_volumes import BranchVolumes
 from bough.engine.local.computes import backup_label, standby_files
 from bough.engine.local.computes.running import RunningComputes
-from bough.engine.local.installs.installs import Install
 from bough.engine.local.origins import VolumeStart
 from bough.engine.local.project_users import ProjectUsers
 from bough.engine.local.threads import run_shielded
@@ -53,7 +52,7 @@ class Bases:
         folders = {name: self._volumes.folder(name) for name in self._volumes.list_bases(volume)}
         return sort_bases([parse_base(name, folder, folder.read_record()) for name, folder in folders.items()])
 
-    async def take(self, volume: VolumeId, record: VolumeRecord, install: Install) -> Base | None:
+    async def take(self, volume: VolumeId, record: VolumeRecord) -> Base | None:
         """Copy the volume as it is now.
 
         Return None if the state of its files is unknown because its server was killed, or if the volume is read-only
@@ -62,13 +61,13 @@ class Bases:
         if not await self._can_be_copied(volume):
             return None
         name = VolumeId(base_prefix(volume) + secrets.token_hex(4))
-        base_record = VolumeRecord(project_id=record.project_id, install=install.id, base_of=volume)
+        base_record = VolumeRecord(project_id=record.project_id, template=record.template, base_of=volume)
         try:
             async with (
                 self._project_users.acquire(record.project_id) as owner,
                 self._volumes.create(name, base_record, owner) as new_volume,
             ):
-                start = await self._branch_volumes.clone(new_volume, volume, install)
+                start = await self._branch_volumes.clone(new_volume, volume)
                 origin = await asyncio.to_thread(_resolve_end, new_volume, start, record)
                 await run_shielded(lambda: new_volume.write_origin(origin, start.recovery_segment))
         except _UnusableCopyError:

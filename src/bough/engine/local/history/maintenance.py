@@ -18,7 +18,6 @@ from bough.engine.local.history.pruner import HistoryPruner
 from bough.engine.local.history.stats import VolumeHistoryStats, first_reachable_lsn
 from bough.engine.local.history.wal_archives import WalArchives
 from bough.engine.local.history.wal_end import WalEndReader
-from bough.engine.local.installs.catalog import InstallCatalog
 from bough.engine.local.tenant_files import open_tenant_folder
 from bough.engine.local.threads import NamedLocks, run_shielded
 from bough.engine.local.volumes.disk_usage import DiskUsage, measure_disk_usage, measure_disk_usage_fd
@@ -44,7 +43,6 @@ class HistoryMaintenance:
         wal_end: WalEndReader,
         stats: VolumeHistoryStats,
         pruner: HistoryPruner,
-        install_catalog: InstallCatalog,
         explain_shortage: Callable[[], str | None],
         base_bytes: int,
     ) -> None:
@@ -55,7 +53,6 @@ class HistoryMaintenance:
         self._wal_end = wal_end
         self._stats = stats
         self._pruner = pruner
-        self._install_catalog = install_catalog
         self._explain_shortage = explain_shortage
         self._base_bytes = base_bytes
         self._failures: Counter[VolumeId] = Counter()
@@ -106,7 +103,7 @@ class HistoryMaintenance:
         return None
 
     async def _take_base(self, volume: VolumeId, record: VolumeRecord) -> Base | None:
-        return await self._bases.take(volume, record, await self._install_catalog.require_install(record.install))
+        return await self._bases.take(volume, record)
 
     async def _is_due(self, volume: VolumeId, record: VolumeRecord, since: datetime, now: datetime) -> bool:
         end = await self._wal_end.read_wal_end(volume)

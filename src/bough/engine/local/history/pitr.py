@@ -5,6 +5,7 @@ retired; nothing of it changes. Until the server has reached the point and shut 
 no compute may open it, and the next request for it starts over.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
@@ -41,6 +42,7 @@ class _Request:
     spec: BranchSpec
     parent: VolumeId
     install: Install
+    template: str
     owner: Identity
 
 
@@ -68,9 +70,12 @@ class PointInTimeRecovery:
 
     async def create_volume(self, spec: BranchSpec, parent: VolumeId, install: Install) -> Origin:
         """Create the volume, which must not exist. A failure leaves nothing behind."""
+        record = await asyncio.to_thread(self._archives.read_record, parent)
+        if record is None:
+            raise EngineError("The parent branch's volume does not exist.", transient=False)
         try:
             async with self._project_users.acquire(spec.project_id) as owner:
-                return await self._try_plans(_Request(spec, parent, install, owner))
+                return await self._try_plans(_Request(spec, parent, install, record.template, owner))
         except BaseException:
             await self._project_users.release_if_unused(spec.project_id)
             raise
@@ -116,8 +121,6 @@ class PointInTimeRecovery:
 
     def _plan(self, request: _Request, attempt: int) -> RecoveryPlan[BaseOrTemplate]:
         ancestry = self._lineages.read(request.parent)
-        if not ancestry.lineages:
-            raise EngineError("The parent branch's volume does not exist.", transient=False)
         plans = plan_recovery(ancestry.lineages, ancestry.template, request.spec.point)
         if attempt >= len(plans):
             raise EngineError("The branch's history does not go back to that point.", transient=False)
@@ -127,7 +130,7 @@ class PointInTimeRecovery:
         spec = request.spec
         record = VolumeRecord(
             project_id=spec.project_id,
-            install=spec.install,
+            template=request.template,
             source_volume_id=request.parent,
             is_self_contained=spec.is_snapshot,
             is_pending=True,

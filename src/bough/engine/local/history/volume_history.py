@@ -24,7 +24,6 @@ from bough.engine.local.history.spool_builder import SpoolBuilder
 from bough.engine.local.history.stats import VolumeHistoryStats
 from bough.engine.local.history.wal_archives import WalArchives
 from bough.engine.local.history.wal_end import WalEndReader
-from bough.engine.local.installs.catalog import InstallCatalog
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.project_users import ProjectUsers
 from bough.engine.local.templates import Templates
@@ -47,7 +46,6 @@ class VolumeHistory:
         temporary: TemporaryComputes,
         project_users: ProjectUsers,
         locks: NamedLocks,
-        install_catalog: InstallCatalog,
         spools: Path,
         explain_shortage: Callable[[], str | None],
         base_bytes: int,
@@ -80,7 +78,6 @@ class VolumeHistory:
             wal_end=self._wal_end,
             stats=VolumeHistoryStats(volumes, self._archives, self._lineages, running),
             pruner=self._pruner,
-            install_catalog=install_catalog,
             explain_shortage=explain_shortage,
             base_bytes=base_bytes,
         )
@@ -93,9 +90,9 @@ class VolumeHistory:
         """Return whether the volume has no record: it is retired, or does not exist."""
         return not await asyncio.to_thread(self._volumes.has_record, volume)
 
-    async def read_template_origin(self, install: Install) -> Origin:
-        """Return the earliest point of every branch without a parent."""
-        template = await asyncio.to_thread(self._lineages.read_template, install.id)
+    async def read_template_origin(self, volume: VolumeId) -> Origin:
+        """Return the earliest point of a branch without a parent."""
+        template = await asyncio.to_thread(self._lineages.read_own_template, volume)
         return Origin(lsn=template.lsn if template else None)
 
     async def create_at_point(self, spec: BranchSpec, parent: VolumeId, install: Install) -> Origin:

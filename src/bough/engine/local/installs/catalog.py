@@ -34,13 +34,14 @@ class InstallCatalog:
                 )
         return [available[major] for major in required]
 
-    async def require_install(self, install_id: str) -> Install:
-        """Return the install. Refresh the catalog first if it is unknown, because it may have been downloaded since."""
-        if install_id not in self._installs:
+    async def require_install(self, pin: str) -> Install:
+        """Return the newest install of a pin. Refresh first if there is none: it may have been downloaded since."""
+        found = installs.select_newest(self._installs.values()).get(pin)
+        if found is None:
             await self.refresh()
-        install = self._installs.get(install_id)
-        if install is None:
+            found = installs.select_newest(self._installs.values()).get(pin)
+        if found is None:
             raise EngineError(
-                f"The project needs the Postgres build {install_id}, which is not on this machine.", transient=False
+                f"The project needs the Postgres build {pin}, which is not on this machine.", transient=False
             )
-        return install
+        return found

@@ -1,42 +1,89 @@
 """Postgres installs on this machine.
 
-Each project is pinned to the id of an install: no other install opens its data directories. Embedded installs are in
-the cache (`embedded-…`); installs of the operating system are used in place (`system-15`).
+A project is pinned to a flavour and a major version, such as `debian-17`; its computes use the newest install of both.
+
+flavour | source                                                              | id
+debian  | Debian's packages, unpacked into the cache with their own libraries | debian-17.12-0+deb13u1-1a2b3c4d
+wheel   | a Python package, where no mirror of Debian is known                | wheel-17.11
+npm     | an npm package: the flavour of Bough's first versions               | embedded-17.10.0-beta.17
+system  | the operating system's packages, used in place                      | system-15
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+
+from bough.engine.local.installs import system_version
+from bough.engine.local.installs.build_record import BuildRecord
 
 SYSTEM_ROOT = Path("/usr/lib/postgresql")
 MAJORS = range(14, 19)
-_EMBEDDED = re.compile(r"embedded-(\d+)\.[0-9.]+(-[a-z]+\.\d+)?")
+_FOLDER = re.compile(r"(debian|wheel|embedded)-(\d+)\.(\d+)(?!\S*\.making$)\S*")
+
+
+class Flavour(StrEnum):
+    """Where an install comes from; a new project gets the first that is there."""
+
+    DEBIAN = "debian"
+    WHEEL = "wheel"
+    NPM = "npm"
+    SYSTEM = "system"
+
+
+_FLAVOURS = {"debian": Flavour.DEBIAN, "wheel": Flavour.WHEEL, "embedded": Flavour.NPM}
+_ORDER = tuple(Flavour)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
     id: str
+    flavour: Flavour
     major: int
+    version: str  # such as 17.12
     bin: Path
-    is_embedded: bool  # downloaded by the platform, with its extension policy applied
+    openssl_conf: Path | None = None  # of an install with its own OpenSSL
+    created_at: str = ""  # ISO 8601; orders installs of the same version
+
+    @property
+    def pin(self) -> str:
+        return format_pin(self.flavour, self.major)
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether the platform created it and applied its policy on extensions."""
+        return self.flavour is not Flavour.SYSTEM
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that its programs need."""
+        return {} if self.openssl_conf is None else {"OPENSSL_CONF": str(self.openssl_conf)}
+
+    @property
+    def sort_key(self) -> tuple[int, tuple[int, ...], str]:
+        """Sorts the installs of a major version: the preferred flavour and the newest version last."""
+        return -_ORDER.index(self.flavour), tuple(int(number) for number in self.version.split(".")), self.created_at
 
     def program_path(self, name: str) -> str:
         return str(self.bin / name)
 
-    @property
-    def sort_key(self) -> tuple[bool, tuple[int, ...]]:
-        """Sorts the installs of a major version: embedded after system, newer after older."""
-        return self.is_embedded, tuple(int(number) for number in re.findall(r"\d+", self.id))
+
+def format_pin(flavour: Flavour, major: int) -> str:
+    return f"{flavour}-{major}"
+
+
+def installs_folder(cache: Path) -> Path:
+    return cache / "postgres"
 
 
 def embedded_folder(cache: Path, version: str) -> Path:
-    return cache / "postgres" / f"embedded-{version}"
+    return installs_folder(cache) / f"embedded-{version}"
 
 
 def find_installs(cache: Path) -> dict[str, Install]:
     """Return every install on this machine, by id."""
-    return {install.id: install for install in (*_find_embedded(cache), *_find_system())}
+    return {install.id: install for install in (*_find_managed(cache), *_find_system())}
 
 
 def select_preferred(installs: Iterable[Install]) -> dict[int, Install]:
@@ -44,22 +91,49 @@ def select_preferred(installs: Iterable[Install]) -> dict[int, Install]:
     return {install.major: install for install in sorted(installs, key=lambda each: each.sort_key)}
 
 
-def read_embedded(folder: Path) -> Install | None:
-    """Return the install in a folder of the cache, or None if it contains none."""
-    name = _EMBEDDED.fullmatch(folder.name)
-    if name is None or not (folder / "bin" / "postgres").is_file():
+def select_newest(installs: Iterable[Install]) -> dict[str, Install]:
+    """Return the newest install of each pin."""
+    return {install.pin: install for install in sorted(installs, key=lambda each: each.sort_key)}
+
+
+def read_install(folder: Path) -> Install | None:
+    """Return the install in a folder of the cache, or None if it contains no complete one."""
+    name = _FOLDER.fullmatch(folder.name)
+    if name is None:
         return None
-    return Install(id=folder.name, major=int(name[1]), bin=folder / "bin", is_embedded=True)
+    flavour, major, version = _FLAVOURS[name[1]], int(name[2]), f"{name[2]}.{name[3]}"
+    if flavour is Flavour.NPM:
+        bin_folder, created_at, openssl_conf = folder / "bin", "", None
+    else:
+        record = BuildRecord.read(folder)
+        if record is None:
+            return None
+        bin_folder, created_at = folder / record.bin, record.created_at
+        openssl_conf = folder / record.openssl_conf if record.openssl_conf else None
+    if not (bin_folder / "postgres").is_file():
+        return None
+    return Install(
+        id=folder.name,
+        flavour=flavour,
+        major=major,
+        version=version,
+        bin=bin_folder,
+        openssl_conf=openssl_conf,
+        created_at=created_at,
+    )
 
 
-def _find_embedded(cache: Path) -> list[Install]:
-    folders = (cache / "postgres").glob("embedded-*")
-    return [install for install in map(read_embedded, folders) if install is not None]
+def _find_managed(cache: Path) -> Iterator[Install]:
+    folder = installs_folder(cache)
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if install := read_install(path):
+            yield install
 
 
-def _find_system() -> list[Install]:
-    return [
-        Install(id=f"system-{major}", major=major, bin=SYSTEM_ROOT / str(major) / "bin", is_embedded=False)
-        for major in MAJORS
-        if (SYSTEM_ROOT / str(major) / "bin" / "postgres").is_file()
-    ]
+def _find_system() -> Iterator[Install]:
+    for major in MAJORS:
+        folder = SYSTEM_ROOT / str(major) / "bin"
+        if (folder / "postgres").is_file() and (version := system_version.read_version(folder / "postgres")):
+            yield Install(
+                id=format_pin(Flavour.SYSTEM, major), flavour=Flavour.SYSTEM, major=major, version=version, bin=folder
+            )

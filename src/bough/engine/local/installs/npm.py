@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bough.engine.local.installs import pinned_packages
+from bough.engine.local.installs import npm_packages
 from bough.engine.local.progress import Progress
 from bough.engine.port import EngineError
 
@@ -64,14 +64,14 @@ def ensure_npm(cache: Path, progress: Progress) -> Npm:
 
 
 def _ensure_node(cache: Path, progress: Progress) -> Path:
-    folder = cache / f"node-{pinned_packages.NODE_VERSION}"
+    folder = cache / f"node-{npm_packages.NODE_VERSION}"
     if folder.exists():
         return folder
     stage = "downloading Node.js for npm"
     progress(stage, 0, 1)
     with tempfile.TemporaryDirectory(dir=cache, prefix="node.making-") as temporary:
         requirement = Path(temporary) / "node.txt"
-        requirement.write_text(pinned_packages.NODE_REQUIREMENT)
+        requirement.write_text(npm_packages.NODE_REQUIREMENT)
         target = Path(temporary) / "node"
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:"]
         options = ["--require-hashes", "--target", str(target), "-r", str(requirement)]
@@ -107,3 +107,8 @@ def _npm_error(subject: str, output: str) -> EngineError:
             return EngineError(f"Cannot download {subject}. {sentence}")
     last = next((line for line in reversed(output.splitlines()) if line.strip()), "no output")
     return EngineError(f"Cannot download {subject}: {last.strip()[:300]}. Fix that and start again.")
+
+
+def run_downloader(command: list[str], folder: Path, *, subject: str) -> None:
+    """Run a command that downloads something, such as pip; explain why it fails."""
+    _run(command, os.environ, folder, lambda: None, subject=subject)

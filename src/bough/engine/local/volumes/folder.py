@@ -6,6 +6,7 @@ platform's, and that user can at most read them: a tenant's code must not replac
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from dataclasses import fields as dataclass_fields
@@ -20,6 +21,7 @@ from bough.ids import ProjectId, VolumeId
 
 # Keys of volume.json that differ from the names of the fields. Homes of earlier versions have them.
 _STORED_KEYS = {
+    "template": "install",
     "source_volume_id": "parent",
     "has_external_wal": "wal_apart",
     "spare_name": "born",
@@ -32,11 +34,14 @@ _STORED_KEYS = {
 }
 
 
+_TEMPLATE_MAJOR = re.compile(r"[a-z]+-(\d+)")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeRecord:
     project_id: ProjectId
-    install: str
-    source_volume_id: str | None = None  # the volume it was cloned from; None: the template of its install
+    template: str  # the template that the first of its ancestors, or it itself, was cloned from
+    source_volume_id: str | None = None  # the volume it was cloned from; None: the template
     has_external_wal: bool = False  # its WAL is outside its folder, on another file system
     spare_name: str | None = None  # its name in the warm pool
     origin_lsn: str | None = None  # of a replica: up to where it has its primary's WAL
@@ -48,6 +53,14 @@ class VolumeRecord:
     is_self_contained: bool = False  # no point before its own first base is needed, so it depends on no volume
     base_of: str | None = None  # the volume that it is a base of
     is_pending: bool = False  # its recovery is not finished, and no compute may open it
+
+    @property
+    def major(self) -> int:
+        """The major version of Postgres, which the name of a template contains."""
+        found = _TEMPLATE_MAJOR.match(self.template)
+        if found is None:
+            raise EngineError(f"The volume's template {self.template} names no version of Postgres.", transient=False)
+        return int(found[1])
 
     @property
     def primary_volume_id(self) -> VolumeId | None:

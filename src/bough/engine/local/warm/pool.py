@@ -77,7 +77,7 @@ class WarmPool:
         config = self._config
         if config is None or spec.source_volume_id is not None:
             return False
-        if spec.install != config.install.id or spec.settings != config.settings:
+        if spec.install != config.install.pin or spec.settings != config.settings:
             return False
         while self._ready:
             name = self._ready.popleft()

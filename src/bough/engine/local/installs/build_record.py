@@ -1,0 +1,35 @@
+"""The record of an install: what it consists of. It is written last, so an install without it is incomplete."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from bough.engine.local.durable_files import write_atomically
+
+FILE = "build.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildRecord:
+    path: str  # of the install, which its programs may contain
+    bin: str  # folder of its programs, below the path
+    created_at: str  # ISO 8601
+    packages: Mapping[str, str] = field(default_factory=dict)  # name → version
+    requested: tuple[str, ...] = ()  # packages that the operator added to the default ones
+    openssl_conf: str | None = None  # below the path
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        try:
+            fields = json.loads((folder / FILE).read_text())
+            return cls(**{**fields, "requested": tuple(fields.get("requested", ()))})
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def moved_to(self, folder: Path) -> Self:
+        return replace(self, path=str(folder))
+
+    def write(self, folder: Path) -> None:
+        write_atomically(folder / FILE, json.dumps(asdict(self), indent=1) + "\n", mode=0o644, durable=True)

@@ -1,0 +1,159 @@
+"""Build a Postgres install from Debian's packages: those of the lock, or the newest ones of a mirror."""
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bough import clock
+from bough.engine.local.debian import architecture as architectures
+from bough.engine.local.debian import indexes
+from bough.engine.local.debian.architecture import Architecture
+from bough.engine.local.debian.errors import FileMissing, PackageError
+from bough.engine.local.debian.mirrors import Mirrors
+from bough.engine.local.debian.versions import DebianVersion
+from bough.engine.local.installs import (
+    debian_packages,
+    debian_tree,
+    extension_policy,
+    locks,
+    openssl_conf,
+    package_cache,
+    staging,
+)
+from bough.engine.local.installs.build_record import BuildRecord
+from bough.engine.local.installs.installs import Install, installs_folder, read_install
+from bough.engine.local.installs.locks import LockedPackage
+from bough.engine.local.progress import Progress, ignore_progress
+
+DOWNLOADS = "downloads"  # folder of the cache
+_TIMEOUT_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildPlan:
+    """The packages of an install."""
+
+    major: int
+    packages: tuple[LockedPackage, ...]
+    requested: tuple[str, ...] = ()  # those that the operator added
+
+    @property
+    def id(self) -> str:
+        """The version of the server, and a digest of all packages: their updates matter, too."""
+        server = next(each for each in self.packages if each.name == f"postgresql-{self.major}")
+        content = "\n".join(f"{each.name} {each.version}" for each in self.packages)
+        digest = hashlib.sha256(content.encode()).hexdigest()[:8]
+        return f"debian-{DebianVersion(server.version).without_epoch}-{digest}"
+
+
+def plan_locked(major: int, architecture: Architecture) -> BuildPlan:
+    """Plan the install that this version of Bough was released with."""
+    return BuildPlan(major=major, packages=locks.read(debian_packages.lock_name(major), architecture.name))
+
+
+def find_locked(major: int, cache: Path) -> Install | None:
+    """Return the locked install if the cache contains it."""
+    plan = plan_locked(major, architectures.find_architecture())
+    return read_install(installs_folder(cache) / plan.id) if plan.packages else None
+
+
+def plan_newest(
+    major: int, mirrors: Mirrors, requested: Sequence[str] = (), progress: Progress = ignore_progress
+) -> BuildPlan:
+    """Plan an install with the newest packages of the mirrors, which are never older than the locked ones."""
+    architecture = architectures.find_architecture()
+    suites = list(indexes.list_suites(debian_packages.RELEASES[major]))
+    index = indexes.read_index(mirrors, suites, architecture, progress)
+    packages = locks.from_packages(debian_packages.resolve(index, major, requested))
+    plan = BuildPlan(major=major, packages=packages, requested=tuple(requested))
+    _check_not_older(plan, plan_locked(major, architecture))
+    return plan
+
+
+def build_default(major: int, mirrors: Mirrors, cache: Path, progress: Progress = ignore_progress) -> Install:
+    """Build the locked install, or one with the newest packages when the mirrors have no longer the locked ones."""
+    locked = plan_locked(major, architectures.find_architecture())
+    if locked.packages:
+        try:
+            return build(locked, mirrors, cache, progress)
+        except FileMissing:
+            pass
+    return build(plan_newest(major, mirrors, (), progress), mirrors, cache, progress)
+
+
+def build(plan: BuildPlan, mirrors: Mirrors, cache: Path, progress: Progress = ignore_progress) -> Install:
+    """Return the install with exactly these packages. Create it if the cache does not contain it."""
+    with staging.hold_cache(cache) as parent:
+        folder = parent / plan.id
+        if read_install(folder) is None:
+            files = package_cache.download(
+                mirrors, plan.packages, cache / DOWNLOADS, f"downloading Postgres {plan.major}", progress
+            )
+            with staging.stage_install(folder) as staged:
+                _create(plan, files, staged / "tree", folder, progress)
+            _complete(plan, folder)
+            shutil.rmtree(cache / DOWNLOADS, ignore_errors=True)
+        return staging.require_install(folder)
+
+
+def repair_moved(folder: Path) -> None:
+    """Adapt the programs of an install to its path, if the cache was moved."""
+    record, install = BuildRecord.read(folder), read_install(folder)
+    if record is None or install is None or record.path == str(folder) or not record.packages:
+        return
+    (folder / "build.json").unlink()
+    _set_paths(folder, folder, install.major)
+    _check_runs(install.bin / "postgres", install.major)
+    BuildRecord.write(record.moved_to(folder), folder)
+
+
+def _create(plan: BuildPlan, files: Sequence[Path], tree: Path, final: Path, progress: Progress) -> None:
+    debian_tree.unpack(files, tree, plan.major, progress)
+    _set_paths(tree, final, plan.major)
+    extension_policy.apply(debian_tree.extension_folder(tree, plan.major), debian_tree.library_folder(tree, plan.major))
+
+
+def _set_paths(tree: Path, final: Path, major: int) -> None:
+    architecture = architectures.find_architecture()
+    debian_tree.set_paths(tree, final, major, architecture)
+    openssl_conf.write(tree, final, architecture.triplet)
+
+
+def _complete(plan: BuildPlan, folder: Path) -> None:
+    """Write the record, without which the install is not used, when the server runs at its final path."""
+    programs = debian_tree.program_folder(folder, plan.major)
+    _check_runs(programs / "postgres", plan.major)
+    BuildRecord(
+        path=str(folder),
+        bin=str(programs.relative_to(folder)),
+        created_at=clock.now().isoformat(),
+        packages={each.name: each.version for each in plan.packages},
+        requested=plan.requested,
+        openssl_conf=openssl_conf.FILE,
+    ).write(folder)
+
+
+def _check_runs(server: Path, major: int) -> None:
+    try:
+        result = subprocess.run(
+            [server, "--version"], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise PackageError(f"The server of Debian's Postgres {major} does not run here: {error}.") from error
+    if result.returncode != 0 or f" {major}." not in result.stdout:
+        line = (result.stderr.strip().splitlines() or ["no output"])[0]
+        raise PackageError(f"The server of Debian's Postgres {major} does not run here: {line[:200]}")
+
+
+def _check_not_older(plan: BuildPlan, locked: BuildPlan) -> None:
+    """An index without an expiry date could be an old one with known vulnerabilities."""
+    before = {each.name: DebianVersion(each.version) for each in locked.packages}
+    for each in plan.packages:
+        if each.name in before and DebianVersion(each.version) < before[each.name]:
+            raise PackageError(
+                f"The mirror offers {each.name} {each.version}, which is older than {before[each.name].text}, so it is "
+                "not used. Set debian_mirror to a mirror that is up to date, and start again."
+            )

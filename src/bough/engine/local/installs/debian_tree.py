@@ -1,0 +1,109 @@
+"""Build a Postgres install from the files of Debian packages.
+
+The tree contains the C library and the dynamic linker that its programs were built for, so it runs on any Linux. The
+programs name the dynamic linker by its absolute path: `set_paths` must run again when the tree is moved.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from bough.engine.local.debian import deb_file
+from bough.engine.local.debian.architecture import Architecture
+from bough.engine.local.debian.errors import PackageError
+from bough.engine.local.installs import unused_libraries
+from bough.engine.local.progress import Progress
+
+_KEPT = ("usr/lib/", "usr/share/postgresql/", "usr/share/proj/", "usr/share/gdal/")
+_REMOVED = ("bitcode", "pgxs", "pkgconfig", "llvmjit.so", "llvmjit_types.bc", "llvmjit.bc")
+_REMOVED_BELOW_USR = (
+    "lib/systemd",
+    "lib/tmpfiles.d",
+    "lib/sysusers.d",
+    "lib/init",
+    "lib/locale",
+    "lib/python3",
+    "share/postgresql/{major}/man",
+)
+_PATCH_TIMEOUT_SECONDS = 60
+
+
+def unpack(files: Sequence[Path], tree: Path, major: int, progress: Progress) -> None:
+    """Unpack the packages and remove what a server does not need."""
+    stage = f"unpacking Postgres {major}"
+    progress(stage, 0, len(files))
+    tree.mkdir(mode=0o755)
+    tree.chmod(0o755)
+    (tree / "usr").mkdir()
+    (tree / "usr").chmod(0o755)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decompression runs in parallel
+        for number, _ in enumerate(pool.map(lambda file: _unpack_one(file, tree), files), 1):
+            progress(stage, number, len(files))
+    _remove_unneeded(tree, major)
+
+
+def program_folder(tree: Path, major: int) -> Path:
+    return tree / "usr" / "lib" / "postgresql" / str(major) / "bin"
+
+
+def extension_folder(tree: Path, major: int) -> Path:
+    return tree / "usr" / "share" / "postgresql" / str(major) / "extension"
+
+
+def library_folder(tree: Path, major: int) -> Path:
+    return tree / "usr" / "lib" / "postgresql" / str(major) / "lib"
+
+
+def set_paths(tree: Path, final: Path, major: int, architecture: Architecture) -> None:
+    """Let the programs use the dynamic linker and the libraries of the tree at its final path."""
+    linker = final / "usr" / "lib" / architecture.triplet / architecture.dynamic_linker
+    programs = [path for path in program_folder(tree, major).iterdir() if _is_dynamic_program(path)]
+    run_path = f"$ORIGIN/../../../{architecture.triplet}"
+    options = ["--set-interpreter", str(linker), "--force-rpath", "--set-rpath", run_path]
+    run_patchelf(*options, *map(str, programs))
+    server = program_folder(tree, major) / "postgres"
+    unused_libraries.detach(server, lambda library: run_patchelf("--remove-needed", library, str(server)))
+
+
+def run_patchelf(*arguments: str) -> None:
+    command = [str(_find_patchelf()), *arguments]
+    options: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace"}
+    result = subprocess.run(command, timeout=_PATCH_TIMEOUT_SECONDS, check=False, **options)
+    if result.returncode != 0:
+        raise PackageError(f"The programs of Postgres could not be adapted to this machine: {result.stderr.strip()}")
+
+
+def _find_patchelf() -> Path:
+    """Return the program of the Python package `patchelf`, which need not be in PATH."""
+    distribution = metadata.distribution("patchelf")
+    names = [file for file in distribution.files or () if file.name == "patchelf"]
+    if not names:
+        raise PackageError("The Python package patchelf is incomplete: install the requirements again.")
+    return Path(str(distribution.locate_file(names[0]))).resolve()
+
+
+def _unpack_one(file: Path, tree: Path) -> None:
+    with file.open("rb") as package:
+        deb_file.unpack(package, tree, _is_kept)
+
+
+def _is_kept(path: str) -> bool:
+    return path.startswith(_KEPT) and not any(part in _REMOVED for part in path.split("/"))
+
+
+def _remove_unneeded(tree: Path, major: int) -> None:
+    for name in _REMOVED_BELOW_USR:
+        shutil.rmtree(tree / "usr" / name.format(major=major), ignore_errors=True)
+
+
+def _is_dynamic_program(path: Path) -> bool:
+    """Return whether it is an ELF file, and not a script."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"

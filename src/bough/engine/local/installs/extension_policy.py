@@ -1,0 +1,35 @@
+"""Apply the catalog of extensions to an install: which of them a tenant may create."""
+
+import re
+from pathlib import Path
+
+from bough.engine.local.durable_files import write_atomically
+from bough.postgres.extensions import catalog, contrib, extension_files
+
+_LIBRARY = re.compile(r"^module_pathname\s*=\s*'\$libdir/([\w.-]+)'", re.MULTILINE)
+
+
+def apply(extensions: Path, libraries: Path) -> None:
+    """Mark allowed extensions as trusted, and remove dangerous ones with their libraries."""
+    complete_scripts(extensions)
+    texts = {path.stem: path.read_text(errors="replace") for path in extensions.glob("*.control")}
+    allowed = contrib.TRUSTED | {each.name for each in catalog.EXTENSIONS if each.is_allowed}
+    for name in allowed & texts.keys():
+        write_atomically(extensions / f"{name}.control", extension_files.mark_trusted(texts[name]), mode=0o644)
+    removed = texts.keys() - allowed
+    for name in removed:
+        for path in [extensions / f"{name}.control", *extensions.glob(f"{name}--*.sql")]:
+            path.unlink()
+    used = {library for name in texts.keys() - removed for library in _LIBRARY.findall(texts[name])}
+    for library in {library for name in removed for library in _LIBRARY.findall(texts[name])} - used:
+        (libraries / f"{library}.so").unlink(missing_ok=True)
+
+
+def complete_scripts(extensions: Path) -> None:
+    """Apply additions to extension scripts, also in an install that an earlier version created."""
+    for name in contrib.SCRIPT_ADDITIONS:
+        path = extensions / name
+        text = path.read_text() if path.exists() else ""
+        extended = extension_files.extend_script(text, contrib.SCRIPT_ADDITIONS[name])
+        if text and extended != text:
+            write_atomically(path, extended, mode=0o644, durable=True)

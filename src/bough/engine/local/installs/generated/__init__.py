@@ -1,0 +1,1 @@
+"""Locks of Debian packages, written by `bough.engine.local.installs.lock_update`."""
