@@ -15,7 +15,9 @@ DEBIAN = "debian-17.12-0+deb13u1-1a2b3c4d"
 
 
 def install(name: str, flavour: Flavour, version: str, created_at: str = "") -> Install:
-    return Install(id=name, flavour=flavour, major=17, version=version, bin=Path("/x"), created_at=created_at)
+    return Install(
+        id=name, flavour=flavour, major=17, version=version, root=Path("/x"), bin=Path("/x"), created_at=created_at
+    )
 
 
 def create_install(cache: Path, name: str, bin_folder: str = "bin", *, has_record: bool = True) -> Path:
@@ -60,7 +62,7 @@ def test_installs_of_the_cache_are_found_by_their_id(tmp_path: Path) -> None:
 
 
 async def test_a_project_gets_the_newest_install_of_its_flavour(tmp_path: Path) -> None:
-    catalog = InstallCatalog(tmp_path)
+    catalog = InstallCatalog(tmp_path, tmp_path)
     create_install(tmp_path, NPM, has_record=False)
     create_install(tmp_path, "debian-17.11-0+deb13u1-1a2b3c4d")
     await catalog.refresh()

@@ -199,7 +199,10 @@ async def test_a_compute_runs_as_its_project_and_inherits_nothing(
         assert status["Gid"].split() == [uid] * 4
         assert status["Groups"].split() == []
     variables = (process / "environ").read_bytes().split(b"\0")
-    assert {word.split(b"=")[0].decode() for word in variables if word} <= set(ENVIRONMENT) | {"PGGRANDPARENTPID"}
+    assert {word.split(b"=")[0].decode() for word in variables if word} <= set(ENVIRONMENT) | {
+        "PGGRANDPARENTPID",
+        "OPENSSL_CONF",
+    }
     assert os.getsid(compute.pid) == compute.pid
     assert (process / "status").read_text().split("Umask:\t")[1].startswith("0077")
     assert "Max core file size        0                    0" in (process / "limits").read_text()

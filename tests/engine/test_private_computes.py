@@ -52,7 +52,7 @@ async def roles(compute: Compute) -> set[str]:
 def start_temporary(compute: Compute) -> AbstractAsyncContextManager[Path]:
     engine = compute.home.engine
     return engine._components.temporary.start_on(
-        make_branch_spec(compute.spec), engine._components.install_catalog._installs[compute.spec.install]
+        make_branch_spec(compute.spec), engine._components.install_catalog.list_serving()[compute.spec.install]
     )
 
 
@@ -64,7 +64,8 @@ async def left_by_a_crash(compute: Compute) -> int:
     """Start a temporary compute that its creator never stops. Return its pid."""
     engine = compute.home.engine
     spec = private_computes._spec(make_branch_spec(compute.spec), {})
-    await engine._components.temporary._start(spec, engine._components.install_catalog._installs[compute.spec.install])
+    install = await engine._components.install_catalog.require_install(compute.spec.install)
+    await engine._components.temporary._start(spec, install)
     return compute.pid
 
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "get-db": Entry("bough.cli.get_db.command:get_db", "Get a Postgres database in one call, without an account."),
     "logs": Entry("bough.cli.logs:logs", "Show the last lines of the platform's log or of an endpoint's log."),
     "storage": Entry("bough.cli.storage:storage", "Create a storage image; show the disk usage of volumes."),
+    "postgres": Entry("bough.cli.postgres:postgres", "Show and update the Postgres builds that projects run on."),
     "admin": Entry("bough.cli.admin:admin", "Manage accounts and show the audit log."),
     "version": Entry("bough.cli.version:version", "Show the version."),
 }
@@ -47,6 +48,11 @@ HIDDEN_COMMANDS = {
 STORAGE_COMMANDS = {
     "init": Entry("bough.cli.storage.init:init", "Create a storage image and move all volumes into it."),
     "status": Entry("bough.cli.storage.status:status", "Show the disk usage of volumes and the free space."),
+}
+POSTGRES_COMMANDS = {
+    "status": Entry("bough.cli.postgres.status:status", "Show the builds, and computes that still run older ones."),
+    "update": Entry("bough.cli.postgres.update:update", "Download the newest minor versions and use them."),
+    "rollback": Entry("bough.cli.postgres.rollback:rollback", "Go back to the build before the last update."),
 }
 ADMIN_COMMANDS = {
     "user": Entry("bough.cli.users:user", "Create accounts and reset passwords."),
@@ -124,6 +130,11 @@ class _StorageGroup(_Group):
     hidden_entries: Mapping[str, Entry] = {}
 
 
+class _PostgresGroup(_Group):
+    entries = POSTGRES_COMMANDS
+    hidden_entries: Mapping[str, Entry] = {}
+
+
 class _AdminGroup(_Group):
     entries = ADMIN_COMMANDS
     hidden_entries: Mapping[str, Entry] = {}
@@ -136,6 +147,7 @@ class _UserGroup(_Group):
 
 GROUPS: dict[str, type[TyperGroup]] = {
     COMMANDS["storage"].target: _StorageGroup,
+    COMMANDS["postgres"].target: _PostgresGroup,
     COMMANDS["admin"].target: _AdminGroup,
     ADMIN_COMMANDS["user"].target: _UserGroup,
 }

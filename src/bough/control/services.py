@@ -1,6 +1,7 @@
 """The services of one control process. app.py creates them once; servers, contexts and tasks share them."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from bough.access.keys import Keys
 from bough.access.passwords import Passwords
@@ -15,9 +16,13 @@ from bough.control.platform.key_usage import KeyUsage
 from bough.control.platform.measurements import ComputeMeasurements, HistoryMeasurements
 from bough.control.platform.rate_limits import AttemptLimits, RateLimiter
 from bough.domain.endpoint import EndpointHosts
-from bough.engine.port import EngineInspection
+from bough.engine.port import BuildInspection, EngineInspection
 from bough.operations.queue import OperationQueue
 from bough.store.store import Store
+
+
+class InspectedEngine(EngineInspection, BuildInspection, Protocol):
+    """The part of the engine that requests may use: it changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +30,7 @@ class Services:
     settings: Settings
     store: Store
     queue: OperationQueue
-    engine: EngineInspection
+    engine: InspectedEngine
     vault: Vault
     keys: Keys
     hosts: EndpointHosts

@@ -168,6 +168,13 @@ class Branches(Queries):
         await self._run(sa.delete(branches).where(branches.c.id == branch_id))
         await Lineages(self._connection).remove_volumes({*own_volumes, volume_id} - {*kept_volumes, None})
 
+    async def find_by_volumes(self, volume_ids: Collection[VolumeId]) -> dict[VolumeId, Branch]:
+        """Map volumes to the branches that use them."""
+        rows = await self._all(
+            sa.select(branches).where(branches.c.volume_id.in_(volume_ids), branches.c.deleted_at.is_(None))
+        )
+        return {VolumeId(row["volume_id"]): from_row(Branch, row) for row in rows}
+
     async def _volumes_of_history(self, branch_id: BranchId) -> list[VolumeId]:
         return [VolumeId(row["volume_id"]) for row in await self._all(_HISTORY_VOLUMES, branch_id=branch_id)]
 

@@ -64,6 +64,12 @@ class Endpoints(Queries):
         """Set the time of the last activity and nothing else."""
         await self._run(_RECORD_ACTIVITY, own_id=endpoint_id, last_active=now)
 
+    async def find_projects(self, endpoint_ids: Collection[EndpointId]) -> dict[EndpointId, ProjectId]:
+        rows = await self._all(
+            sa.select(endpoints.c.id, endpoints.c.project_id).where(endpoints.c.id.in_(endpoint_ids))
+        )
+        return {EndpointId(row["id"]): ProjectId(row["project_id"]) for row in rows}
+
     async def filter_existing(self, endpoint_ids: Collection[EndpointId]) -> set[EndpointId]:
         """Include deleted endpoints."""
         rows = await self._all(sa.select(endpoints.c.id).where(endpoints.c.id.in_(endpoint_ids)))

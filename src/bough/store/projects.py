@@ -93,6 +93,11 @@ class Projects(Queries):
     async def count(self) -> int:
         return int(await self._value(_COUNT))
 
+    async def count_by_install(self) -> dict[str, int]:
+        """Return the number of projects of each pin, with deleted projects that can be recovered."""
+        counted = sa.select(projects.c.install, sa.func.count().label("number")).where(projects.c.purged_at.is_(None))
+        return {row["install"]: row["number"] for row in await self._all(counted.group_by(projects.c.install))}
+
     async def list_past_recovery(self, now: datetime, limit: int) -> list[Project]:
         rows = await self._all(
             sa.select(projects)

@@ -18,6 +18,7 @@ from bough.tasks.expire_branches import ExpireBranches
 from bough.tasks.expire_snapshots import ExpireSnapshots
 from bough.tasks.expire_unclaimed import ExpireUnclaimed
 from bough.tasks.flush_key_usage import FlushKeyUsage
+from bough.tasks.follow_postgres_builds import FollowPostgresBuilds
 from bough.tasks.history_alarm import HistoryAlarm
 from bough.tasks.loop import Loop, Task
 from bough.tasks.maintain_history import MaintainHistory
@@ -59,6 +60,7 @@ def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tup
         "measures": MeasureBranches(store, engine, services.compute_measurements, activity),
         "mail": SendMail(settings, store, services.vault),
         "instant databases": PrepareInstantDatabases(services),
+        "postgres builds": FollowPostgresBuilds(engine),
     }
     return (
         Loop(store, _create_tasks(services, engine, tls_files)),

@@ -5,6 +5,7 @@ from functools import partial
 from bough.config import Settings
 from bough.engine.local import free_space
 from bough.engine.local.branch_volumes import BranchVolumes
+from bough.engine.local.collations import CollationChecks
 from bough.engine.local.computes.compute_launcher import ComputeLauncher
 from bough.engine.local.computes.compute_sizes import ComputeSizes
 from bough.engine.local.computes.computes import Computes
@@ -36,7 +37,7 @@ class EngineComponents:
     def __init__(self, settings: Settings, *, warm_pool_size: int) -> None:
         floor = settings.free_space_floor
         self.folders = Folders(settings)
-        self.install_catalog = InstallCatalog(settings.cache)
+        self.install_catalog = InstallCatalog(settings.cache, settings.home)
         self.sandbox = Sandbox(settings)
         self.cgroups = cgroups.detect_cgroups(settings)
         self.locks = NamedLocks()
@@ -74,6 +75,7 @@ class EngineComponents:
         self.inspection = LocalInspection(
             self.running, self.replication_monitor, self.sizes, self.folders, self.volumes
         )
+        self.collation_checks = CollationChecks(self.running, self.volumes)
         self.warm = WarmPool(
             SpareComputes(
                 self.branch_volumes,

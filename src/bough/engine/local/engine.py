@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
 
 from bough.config import Settings
 from bough.domain.catalog_change import CatalogChange
@@ -12,19 +11,20 @@ from bough.engine.local import free_space
 from bough.engine.local.branch_engine import LocalBranchEngine
 from bough.engine.local.components import EngineComponents
 from bough.engine.local.compute_engine import LocalComputeEngine
-from bough.engine.local.installs.installs import Install
 from bough.engine.local.os_errors import translate_os_errors
+from bough.engine.local.postgres_builds import PostgresBuilds
 from bough.engine.local.progress import Progress, ignore_progress
 from bough.engine.local.threads import run_shielded
 from bough.engine.local.volumes.driver_choice import choose_driver
-from bough.engine.local.warm.spares import SpareConfig
 from bough.engine.port import (
     DEFAULT_CONTENTS_QUERY,
     BranchContents,
+    Build,
     Capabilities,
     ComputeUsage,
     ContentsQuery,
     HistoryStatus,
+    IndexToRebuild,
     LoadSample,
     Observation,
     Origin,
@@ -32,7 +32,7 @@ from bough.engine.port import (
     ReplicaState,
     StorageUsage,
 )
-from bough.engine.spec import BranchSpec, ComputeSpec, build_compute_settings
+from bough.engine.spec import BranchSpec, ComputeSpec
 from bough.ids import EndpointId, ProjectId, VolumeId
 
 
@@ -45,10 +45,10 @@ class LocalEngine:
 
     def __init__(self, settings: Settings, *, spare_cu: float | None = None) -> None:
         self._settings = settings
-        self._spare_cu = spare_cu
         self._components = EngineComponents(settings, warm_pool_size=settings.warm_pool if spare_cu else 0)
         self._branches = LocalBranchEngine(self._components)
         self._computes = LocalComputeEngine(self._components)
+        self._builds = PostgresBuilds(self._components, settings, spare_cu)
         self._history = self._components.history
         self._inspection = self._components.inspection
 
@@ -65,10 +65,8 @@ class LocalEngine:
             await parts.volumes.remove_leftovers()
             await parts.running.adopt()
             await parts.history.remove_leftovers()
-            installs = parts.install_catalog.require_majors(self._settings.postgres_versions)
-            for install in installs:
-                await run_shielded(partial(parts.templates.ensure, install, progress))
-            await parts.warm.start(self._spare_config(installs[0]))
+            await self._builds.start(progress)
+            await self._builds.record_use()
             await parts.project_users.release_all_unused()
 
     async def stop_temporary(self) -> None:
@@ -151,6 +149,18 @@ class LocalEngine:
             creation_blocked_reason=free_space.explain_rejection(parts.folders, self._settings.free_space_floor),
         )
 
+    async def follow_builds(self) -> str:
+        return await self._builds.follow()
+
+    async def list_builds(self) -> tuple[Build, ...]:
+        return await self._builds.list_builds()
+
+    async def check_collations(self) -> None:
+        await self._components.collation_checks.run()
+
+    async def list_indexes_to_rebuild(self) -> Mapping[VolumeId, tuple[IndexToRebuild, ...]]:
+        return await asyncio.to_thread(self._components.collation_checks.list_indexes)
+
     async def observe(self) -> Observation:
         return await self._inspection.observe()
 
@@ -170,7 +180,3 @@ class LocalEngine:
         self, endpoint: EndpointId, query: ContentsQuery = DEFAULT_CONTENTS_QUERY
     ) -> BranchContents | None:
         return await self._inspection.read_contents(endpoint, query)
-
-    def _spare_config(self, install: Install) -> SpareConfig:
-        cu = self._spare_cu or 0.25
-        return SpareConfig(install=install, settings=build_compute_settings(cu, logical_replication=False), cu=cu)

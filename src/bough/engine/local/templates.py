@@ -10,7 +10,12 @@ from bough.engine.local.installs.installs import Install
 from bough.engine.local.isolation import launcher
 from bough.engine.local.isolation.sandbox import ENVIRONMENT, Identity, current_identity, find_initdb_identity
 from bough.engine.local.progress import Progress, ignore_progress
-from bough.engine.local.volumes.atomic_folders import create_atomically
+from bough.engine.local.volumes.atomic_folders import (
+    REMOVAL_SUFFIX,
+    STAGING_SUFFIX,
+    create_atomically,
+    remove_atomically,
+)
 from bough.engine.local.volumes.tree_copy import chown_tree
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
@@ -44,6 +49,16 @@ class Templates:
                     _create(install, staged)
                 progress(f"preparing Postgres {install.major}", 1, 1)
         return path
+
+    def list_names(self) -> set[str]:
+        """Return the complete templates."""
+        paths = self._root.iterdir() if self._root.is_dir() else ()
+        return {path.name for path in paths if path.is_dir() and path.suffix not in (STAGING_SUFFIX, REMOVAL_SUFFIX)}
+
+    def remove(self, name: str) -> None:
+        """Remove a template that no volume was cloned from."""
+        with hold_file_lock(self._root / f"{name}.lock"):
+            remove_atomically(self.path(name), self._volumes.driver)
 
 
 def _create(install: Install, folder: Path) -> None:

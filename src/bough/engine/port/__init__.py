@@ -1,13 +1,14 @@
 """The engine port: branches that hold data, and computes that serve them.
 
-It is split by user into four protocols: BranchEngine, ComputeEngine, HistoryEngine and EngineInspection. Every
-`ensure_…` method is idempotent, also after a crash in the middle of a call. The port speaks of branches, volumes and
-endpoints, never of folders and pids, so that an engine can be this machine or a cluster.
+It is split by user into five protocols: BranchEngine, ComputeEngine, HistoryEngine, EngineInspection and BuildsEngine.
+Every `ensure_…` method is idempotent, also after a crash in the middle of a call. The port speaks of branches, volumes
+and endpoints, never of folders and pids, so that an engine can be this machine or a cluster.
 """
 
 from typing import Protocol
 
 from bough.engine.port.branches import BranchEngine, Origin
+from bough.engine.port.builds import Build, BuildInspection, BuildsEngine, IndexToRebuild
 from bough.engine.port.computes import ComputeEngine, LoadSample, Readiness, ReplicaState
 from bough.engine.port.contents import (
     DEFAULT_CONTENTS_QUERY,
@@ -26,6 +27,9 @@ __all__ = [
     "MAX_LISTED",
     "BranchContents",
     "BranchEngine",
+    "Build",
+    "BuildInspection",
+    "BuildsEngine",
     "Capabilities",
     "ComputeEngine",
     "ComputeUsage",
@@ -35,6 +39,7 @@ __all__ = [
     "EngineInspection",
     "HistoryEngine",
     "HistoryStatus",
+    "IndexToRebuild",
     "LoadSample",
     "Observation",
     "ObservedDatabase",
@@ -47,5 +52,5 @@ __all__ = [
 ]
 
 
-class Engine(BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, Protocol):
+class Engine(BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, BuildsEngine, Protocol):
     """The whole port, for modules that pass it on. Callers declare the protocol they need."""

@@ -76,3 +76,6 @@ REMOVED = frozenset(
         "ltree_plpython3u",
     ]
 )
+
+# Only superusers can create these, such as the operator's `pg_amcheck`.
+SUPERUSER_ONLY = frozenset(["amcheck"])

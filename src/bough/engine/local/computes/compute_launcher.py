@@ -150,4 +150,5 @@ def new_run(spec: ComputeSpec, install: Install) -> ComputeRun:
         install=install.id,
         settings_digest="",
         pid=None,
+        pin=spec.install,
     )

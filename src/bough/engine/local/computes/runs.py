@@ -25,6 +25,7 @@ class ComputeRun:
     cu: float | None = None  # its current size; None: max_cu
     max_cu: float | None = None  # None: an earlier version started it
     limits_text: str | None = None  # the settings that follow from its plan; None: an earlier version started it
+    pin: str | None = None  # of its project; None: an earlier version started it
 
     @property
     def cgroup_name(self) -> str:
@@ -144,4 +145,5 @@ def _read(path: Path) -> ComputeRun | None:
         cu=fields.get("cu"),
         max_cu=fields.get("max_cu"),
         limits_text=fields.get("limits"),
+        pin=fields.get("pin"),
     )

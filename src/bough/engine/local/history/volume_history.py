@@ -95,6 +95,12 @@ class VolumeHistory:
         template = await asyncio.to_thread(self._lineages.read_own_template, volume)
         return Origin(lsn=template.lsn if template else None)
 
+    def list_used_templates(self) -> set[str]:
+        """Return the templates that volumes or retained histories start from. Blocks."""
+        volumes = {*self._volumes.list_volumes_and_bases(), *self._archives.list_retired()}
+        records = (self._archives.read_record(volume) for volume in volumes)
+        return {record.template for record in records if record is not None}
+
     async def create_at_point(self, spec: BranchSpec, parent: VolumeId, install: Install) -> Origin:
         """Create the volume as its parent was at the point.
 

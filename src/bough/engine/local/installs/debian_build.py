@@ -28,6 +28,7 @@ from bough.engine.local.installs.installs import Install, installs_folder, read_
 from bough.engine.local.installs.locks import LockedPackage
 from bough.engine.local.progress import Progress, ignore_progress
 
+_RECIPE = 1  # raised when this program makes something else of the same packages
 DOWNLOADS = "downloads"  # folder of the cache
 _TIMEOUT_SECONDS = 30
 
@@ -42,9 +43,10 @@ class BuildPlan:
 
     @property
     def id(self) -> str:
-        """The version of the server, and a digest of all packages: their updates matter, too."""
+        """The version of the server, and a digest of everything else that the install consists of."""
         server = next(each for each in self.packages if each.name == f"postgresql-{self.major}")
-        content = "\n".join(f"{each.name} {each.version}" for each in self.packages)
+        names = [f"{each.name} {each.version}" for each in self.packages]
+        content = "\n".join([*names, extension_policy.digest(), str(_RECIPE)])
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         return f"debian-{DebianVersion(server.version).without_epoch}-{digest}"
 

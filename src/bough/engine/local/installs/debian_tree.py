@@ -5,6 +5,7 @@ programs name the dynamic linker by its absolute path: `set_paths` must run agai
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from bough.engine.local.installs import unused_libraries
 from bough.engine.local.progress import Progress
 
 _KEPT = ("usr/lib/", "usr/share/postgresql/", "usr/share/proj/", "usr/share/gdal/")
+_CHANGELOG = re.compile(r"usr/share/doc/postgresql-\d+/changelog\.Debian\.gz")
 _REMOVED = ("bitcode", "pgxs", "pkgconfig", "llvmjit.so", "llvmjit_types.bc", "llvmjit.bc")
 _REMOVED_BELOW_USR = (
     "lib/systemd",
@@ -93,6 +95,8 @@ def _unpack_one(file: Path, tree: Path) -> None:
 
 
 def _is_kept(path: str) -> bool:
+    if _CHANGELOG.fullmatch(path):
+        return True
     return path.startswith(_KEPT) and not any(part in _REMOVED for part in path.split("/"))
 
 

@@ -1,5 +1,6 @@
 """Apply the catalog of extensions to an install: which of them a tenant may create."""
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -16,13 +17,19 @@ def apply(extensions: Path, libraries: Path) -> None:
     allowed = contrib.TRUSTED | {each.name for each in catalog.EXTENSIONS if each.is_allowed}
     for name in allowed & texts.keys():
         write_atomically(extensions / f"{name}.control", extension_files.mark_trusted(texts[name]), mode=0o644)
-    removed = texts.keys() - allowed
+    removed = texts.keys() - allowed - contrib.SUPERUSER_ONLY
     for name in removed:
         for path in [extensions / f"{name}.control", *extensions.glob(f"{name}--*.sql")]:
             path.unlink()
     used = {library for name in texts.keys() - removed for library in _LIBRARY.findall(texts[name])}
     for library in {library for name in removed for library in _LIBRARY.findall(texts[name])} - used:
         (libraries / f"{library}.so").unlink(missing_ok=True)
+
+
+def digest() -> str:
+    """Return a text that changes with the policy."""
+    content = repr((sorted(contrib.TRUSTED), sorted(contrib.SCRIPT_ADDITIONS.items()), catalog.EXTENSIONS))
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def complete_scripts(extensions: Path) -> None:

@@ -42,7 +42,8 @@ class Install:
     flavour: Flavour
     major: int
     version: str  # such as 17.12
-    bin: Path
+    root: Path  # its folder
+    bin: Path  # the folder of its programs
     openssl_conf: Path | None = None  # of an install with its own OpenSSL
     created_at: str = ""  # ISO 8601; orders installs of the same version
 
@@ -117,6 +118,7 @@ def read_install(folder: Path) -> Install | None:
         flavour=flavour,
         major=major,
         version=version,
+        root=folder,
         bin=bin_folder,
         openssl_conf=openssl_conf,
         created_at=created_at,
@@ -135,5 +137,10 @@ def _find_system() -> Iterator[Install]:
         folder = SYSTEM_ROOT / str(major) / "bin"
         if (folder / "postgres").is_file() and (version := system_version.read_version(folder / "postgres")):
             yield Install(
-                id=format_pin(Flavour.SYSTEM, major), flavour=Flavour.SYSTEM, major=major, version=version, bin=folder
+                id=format_pin(Flavour.SYSTEM, major),
+                flavour=Flavour.SYSTEM,
+                major=major,
+                version=version,
+                root=folder.parent,
+                bin=folder,
             )

@@ -111,6 +111,10 @@ class Volumes:
         """Return the complete volumes without bases."""
         return await run_shielded(lambda: frozenset(each for each in self._list() if not is_base(each)))
 
+    def list_files(self, name: str) -> list[Path]:
+        """Return the files of this name, which the platform has written, in the folders of all volumes."""
+        return sorted(self._root.glob(f"*/{name}"))
+
     def list_bases(self, volume: VolumeId) -> list[VolumeId]:
         """Return the volume's bases, in no particular order."""
         return self._names.list_bases(volume)

@@ -49,6 +49,7 @@ class WarmPool:
     async def start(self, config: SpareConfig) -> None:
         """Adopt the spares that match the configuration, remove the others, and start refilling."""
         self._config = config
+        self._ready.clear()
         for name in await self._spares.list_existing():
             if await self._spares.is_assigned(name):
                 continue

@@ -1,0 +1,107 @@
+"""The Postgres builds of the installation, for the operator."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from bough.access.principal import Principal
+from bough.api.dependencies import PrincipalDep, ServicesDep
+from bough.api.schemas import View, to_response
+from bough.engine.port import Build
+from bough.errors import Denied
+from bough.ids import EndpointId, ProjectId
+
+router = APIRouter(tags=["Postgres builds"])
+
+
+class PreviousBuildView(View):
+    id: str
+    version: str
+
+
+class OutdatedComputeView(View):
+    project_id: str
+    endpoint_id: str
+    version: str
+
+
+class BuildView(View):
+    pin: str
+    pg_version: int
+    id: str
+    version: str
+    previous: PreviousBuildView | None
+    is_default: bool
+    projects: int
+    outdated_computes: list[OutdatedComputeView]
+
+    @classmethod
+    def of(cls, build: Build, projects: int, endpoints: dict[EndpointId, ProjectId]) -> "BuildView":
+        previous = None
+        if build.previous_id is not None and build.previous_version is not None:
+            previous = PreviousBuildView(id=build.previous_id, version=build.previous_version)
+        return cls(
+            pin=build.pin,
+            pg_version=build.major,
+            id=build.id,
+            version=build.version,
+            previous=previous,
+            is_default=build.is_default,
+            projects=projects,
+            outdated_computes=[
+                OutdatedComputeView(project_id=endpoints[endpoint], endpoint_id=endpoint, version=version)
+                for endpoint, version in sorted(build.outdated.items())
+                if endpoint in endpoints
+            ],
+        )
+
+
+class IndexView(View):
+    project_id: str
+    branch_id: str
+    database: str
+    index: str
+    statement: str
+
+
+class BuildsResponse(View):
+    builds: list[BuildView]
+    indexes_to_rebuild: list[IndexView]
+
+
+async def _require_operator(caller: PrincipalDep) -> Principal:
+    if not caller.is_operator:
+        raise Denied("Only the operator can list Postgres builds. Use the key in keys/operator of the home.")
+    return caller
+
+
+@router.get("/bough/postgres", response_model=BuildsResponse)
+async def list_builds(_operator: Annotated[Principal, Depends(_require_operator)], services: ServicesDep) -> Response:
+    """List the Postgres builds that projects use, the running computes that were started with older ones, and the
+    indexes that a new build may sort differently.
+    """
+    builds = await services.engine.list_builds()
+    indexes = await services.engine.list_indexes_to_rebuild()
+    outdated = {endpoint for build in builds for endpoint in build.outdated}
+    async with services.store.read() as rows:
+        projects = await rows.projects.count_by_install()
+        endpoints = await rows.endpoints.find_projects(outdated)
+        branches = await rows.branches.find_by_volumes(indexes)
+    views = [BuildView.of(build, projects.get(build.pin, 0), endpoints) for build in builds]
+    return to_response(
+        BuildsResponse(
+            builds=[view for view in views if view.projects or view.is_default],
+            indexes_to_rebuild=[
+                IndexView(
+                    project_id=branches[volume].project_id,
+                    branch_id=branches[volume].id,
+                    database=each.database,
+                    index=each.index,
+                    statement=each.statement,
+                )
+                for volume, found in indexes.items()
+                if volume in branches
+                for each in found
+            ],
+        )
+    )

@@ -1,0 +1,26 @@
+"""`bough postgres rollback`."""
+
+from typing import Annotated
+
+import typer
+
+from bough import config
+from bough.cli import options, output
+from bough.cli.postgres import builds
+from bough.engine.local.installs import update as installs_update
+
+
+def rollback(
+    major: Annotated[int, typer.Argument(metavar="MAJOR", help="Major version of Postgres, such as 17.")],
+    home: options.Home = None,
+) -> None:
+    """Go back to the build before the last update.
+
+    Computes use it from their next start. The older build lacks security fixes, so this is meant for
+    the time until a problem of the newer one is solved.
+    """
+    settings = config.load_settings({"home": home})
+    changes = installs_update.roll_back(settings, major)
+    builds.wait_until_followed(settings, changes)
+    for change in changes:
+        output.print_text(builds.describe_change(change))

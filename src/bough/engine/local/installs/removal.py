@@ -1,0 +1,69 @@
+"""Remove installs that nobody uses any more from the cache, which several homes may share.
+
+Each home records which installs it may start computes with. An install without such a home, from which no process runs
+and which is not the newest of its pin, is removed.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from bough.engine.local.durable_files import write_atomically
+from bough.engine.local.installs import installs, staging
+from bough.engine.local.installs.selection import Selection
+from bough.engine.port import EngineError
+
+_HOMES = ".homes"
+
+
+def record_home(cache: Path, home: Path, selection: Selection) -> None:
+    """Record what a home uses: the selected installs, and those before them for a rollback."""
+    used = sorted({each for entry in selection.values() for each in (entry.current, entry.previous) if each})
+    name = hashlib.sha256(str(home).encode()).hexdigest()[:16]
+    with suppress(EngineError), staging.hold_cache(cache) as folder:  # the cache may belong to another user
+        (folder / _HOMES).mkdir(mode=0o755, exist_ok=True)
+        text = json.dumps({"home": str(home), "installs": used})
+        write_atomically(folder / _HOMES / f"{name}.json", text, mode=0o644)
+
+
+def remove_unused(cache: Path) -> list[str]:
+    """Return the ids of the removed installs."""
+    removed = []
+    with suppress(EngineError), staging.hold_cache(cache) as folder:
+        found = installs.find_installs(cache)
+        kept = {install.id for install in installs.select_newest(found.values()).values()} | set(_list_recorded(folder))
+        unused = [each for each in found.values() if each.is_managed and each.id not in kept]
+        for install in unused:
+            if not _is_running(folder / install.id):
+                # Renamed first, so that a removal that is interrupted leaves no incomplete install.
+                (folder / install.id).rename(folder / f"{install.id}.making")
+                shutil.rmtree(folder / f"{install.id}.making")
+                removed.append(install.id)
+    return removed
+
+
+def _list_recorded(folder: Path) -> Iterator[str]:
+    """Yield the installs of homes that still exist."""
+    for path in (folder / _HOMES).glob("*.json"):
+        try:
+            fields = json.loads(path.read_text())
+            home, used = Path(fields["home"]), fields["installs"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if home.is_dir():
+            yield from used
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _is_running(install: Path) -> bool:
+    return any(program.is_relative_to(install) for program in _list_running_programs())
+
+
+def _list_running_programs() -> Iterable[Path]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            yield (process / "exe").readlink()

@@ -1,0 +1,47 @@
+"""Which install serves each pin in a home: `postgres-builds.json`, the state that the operator wants.
+
+`bough postgres update` and `rollback` write it, and the running platform follows it. Without an entry, a pin is served
+by its newest install. An entry may name an install of another flavour: so projects of the npm flavour move to Debian's.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bough.engine.local.durable_files import write_atomically
+
+FILE = "postgres-builds.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedInstall:
+    current: str  # id
+    previous: str | None = None  # id of the one before, for a rollback
+
+    def replaced_by(self, install: str) -> "SelectedInstall":
+        return self if install == self.current else SelectedInstall(current=install, previous=self.current)
+
+
+Selection = Mapping[str, SelectedInstall]  # by pin
+
+
+def read(home: Path) -> dict[str, SelectedInstall]:
+    try:
+        fields = json.loads((home / FILE).read_text())
+        return {pin: SelectedInstall(**entry) for pin, entry in fields.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def write(home: Path, selection: Selection) -> None:
+    fields = {pin: asdict(entry) for pin, entry in sorted(selection.items())}
+    write_atomically(home / FILE, json.dumps(fields, indent=1) + "\n", mode=0o644, durable=True)
+
+
+def read_version(home: Path) -> int:
+    """Return a number that changes with every write."""
+    try:
+        return (home / FILE).stat().st_mtime_ns
+    except OSError:
+        return 0

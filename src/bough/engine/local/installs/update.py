@@ -1,0 +1,93 @@
+"""Bring the installs that a home uses to the newest versions, or one step back.
+
+The result is a selection (see `selection.py`). Writing it is the moment at which the update happens; everything before
+only adds installs to the cache.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bough.config import Settings
+from bough.engine.local.debian.errors import PackageError
+from bough.engine.local.debian.mirrors import Mirrors
+from bough.engine.local.installs import (
+    changelog,
+    debian_build,
+    debian_packages,
+    download,
+    installs,
+    selection,
+)
+from bough.engine.local.installs.installs import Install
+from bough.engine.local.installs.selection import SelectedInstall
+from bough.engine.local.progress import Progress
+from bough.engine.port import EngineError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildChange:
+    """The computes of a pin start with another install."""
+
+    pin: str
+    before: Install | None
+    after: Install
+    fixed_cves: tuple[str, ...] = ()
+
+
+def update(settings: Settings, progress: Progress) -> list[BuildChange]:
+    """Build the newest installs and select them. Raise an EngineError, and change nothing, if that is not possible."""
+    with Mirrors.open(settings.debian_mirror) as mirrors:
+        if mirrors is None:
+            raise PackageError(f"{download.NO_MIRROR} Then run `bough postgres update` again.")
+        found = installs.find_installs(settings.cache)
+        before = _list_serving(settings.home, found)
+        majors = {*settings.postgres_versions, *(each.major for each in before.values() if each.is_managed)}
+        newest = {}
+        for major in sorted(majors & debian_packages.RELEASES.keys()):
+            plan = debian_build.plan_newest(major, mirrors, (), progress)
+            newest[major] = debian_build.build(plan, mirrors, settings.cache, progress)
+    return _select(settings.home, before, newest)
+
+
+def roll_back(settings: Settings, major: int) -> list[BuildChange]:
+    """Select the installs of a major version that were used before the last update."""
+    found, entries = installs.find_installs(settings.cache), selection.read(settings.home)
+    changes = []
+    for pin, entry in entries.items():
+        current, previous = found.get(entry.current), found.get(entry.previous or "")
+        if current is not None and previous is not None and current.major == major:
+            entries[pin] = SelectedInstall(current=previous.id, previous=current.id)
+            changes.append(BuildChange(pin=pin, before=current, after=previous))
+    if not changes:
+        raise EngineError(
+            f"There is no earlier build of Postgres {major} to go back to: `bough postgres status` lists the builds.",
+            transient=False,
+        )
+    selection.write(settings.home, entries)
+    return changes
+
+
+def _list_serving(home: Path, found: dict[str, Install]) -> dict[str, Install]:
+    selected = {pin: found[entry.current] for pin, entry in selection.read(home).items() if entry.current in found}
+    return {**installs.select_newest(found.values()), **selected}
+
+
+def _select(home: Path, before: dict[str, Install], newest: dict[int, Install]) -> list[BuildChange]:
+    entries = selection.read(home)
+    changes = []
+    for pin in _list_pins(before, newest.values()):
+        old = before.get(pin)
+        new = newest.get(old.major) if old else next(each for each in newest.values() if each.pin == pin)
+        if new is None or (old is not None and not old.is_managed):
+            continue
+        entry = entries.get(pin) or SelectedInstall(current=old.id if old else new.id)
+        entries[pin] = entry.replaced_by(new.id)
+        if old is None or old.id != new.id:
+            changes.append(BuildChange(pin=pin, before=old, after=new, fixed_cves=changelog.list_fixed_cves(old, new)))
+    selection.write(home, entries)
+    return changes
+
+
+def _list_pins(before: dict[str, Install], newest: Iterable[Install]) -> list[str]:
+    return sorted({*before, *(each.pin for each in newest)})

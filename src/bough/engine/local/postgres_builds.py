@@ -1,0 +1,100 @@
+"""Follow the operator's selection of Postgres builds: templates, warm pool, and the removal of what nobody uses."""
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+
+from bough.config import Settings
+from bough.engine.local.components import EngineComponents
+from bough.engine.local.computes.runs import ComputeRun
+from bough.engine.local.computes.spare_assignment import is_spare
+from bough.engine.local.installs import removal
+from bough.engine.local.installs.installs import Install
+from bough.engine.local.os_errors import translate_os_errors
+from bough.engine.local.progress import Progress, ignore_progress
+from bough.engine.local.threads import run_shielded
+from bough.engine.local.warm.spares import SpareConfig
+from bough.engine.port import Build
+from bough.engine.spec import build_compute_settings
+from bough.ids import EndpointId
+
+_DEFAULT_CU = 0.25
+
+
+class PostgresBuilds:
+    def __init__(self, components: EngineComponents, settings: Settings, spare_cu: float | None) -> None:
+        self._parts = components
+        self._settings = settings
+        self._spare_cu = spare_cu or _DEFAULT_CU
+
+    async def start(self, progress: Progress = ignore_progress) -> None:
+        """Ensure templates and the warm pool for the selected builds."""
+        installs = self._parts.install_catalog.require_majors(self._settings.postgres_versions)
+        for install in installs:
+            await run_shielded(partial(self._parts.templates.ensure, install, progress))
+        await self._parts.warm.start(self._spare_config(installs[0]))
+
+    async def follow(self) -> str:
+        catalog = self._parts.install_catalog
+        if not catalog.has_new_selection():
+            return ""
+        with translate_os_errors():
+            before = {pin: install.id for pin, install in catalog.list_serving().items()}
+            await catalog.refresh()
+            await self._parts.warm.close()
+            await self.start()
+            await run_shielded(self._remove_unused)
+        changed = [install.id for pin, install in catalog.list_serving().items() if before.get(pin) != install.id]
+        return f"computes now start with {', '.join(sorted(set(changed)))}" if changed else ""
+
+    async def list_builds(self) -> tuple[Build, ...]:
+        runs = await self._parts.running.list_runs()
+        catalog = self._parts.install_catalog
+        defaults = {install.pin for install in catalog.select_preferred().values()}
+        return tuple(
+            self._describe(pin, install, runs, is_default=pin in defaults)
+            for pin, install in sorted(catalog.list_serving().items())
+        )
+
+    def _describe(self, pin: str, install: Install, runs: Iterable[ComputeRun], *, is_default: bool) -> Build:
+        catalog = self._parts.install_catalog
+        entry = catalog.selection.get(pin)
+        previous = catalog.find(entry.previous) if entry else None
+        return Build(
+            pin=pin,
+            major=install.major,
+            id=install.id,
+            version=install.version,
+            previous_id=previous.id if previous else None,
+            previous_version=previous.version if previous else None,
+            is_default=is_default,
+            outdated={
+                EndpointId(run.endpoint_id): self._find_version(run.install)
+                for run in runs
+                if run.pin == pin and run.install != install.id and not is_spare(run.endpoint_id)
+            },
+        )
+
+    def _find_version(self, install_id: str) -> str:
+        install = self._parts.install_catalog.find(install_id)
+        return install.version if install else install_id
+
+    def _spare_config(self, install: Install) -> SpareConfig:
+        settings = build_compute_settings(self._spare_cu, logical_replication=False)
+        return SpareConfig(install=install, settings=settings, cu=self._spare_cu)
+
+    def _remove_unused(self) -> None:
+        """Remove templates that no volume was cloned from, and installs that no home uses."""
+        catalog = self._parts.install_catalog
+        selected = {name for entry in catalog.selection.values() for name in (entry.current, entry.previous)}
+        unused = self._parts.templates.list_names() - selected - {each.id for each in catalog.list_serving().values()}
+        if unused:
+            for name in unused - self._parts.history.list_used_templates():
+                self._parts.templates.remove(name)
+        removal.record_home(self._settings.cache, self._settings.home, catalog.selection)
+        removal.remove_unused(self._settings.cache)
+
+    async def record_use(self) -> None:
+        """Keep other homes from removing the installs that this one uses."""
+        catalog = self._parts.install_catalog
+        await asyncio.to_thread(removal.record_home, self._settings.cache, self._settings.home, catalog.selection)
