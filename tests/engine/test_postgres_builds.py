@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from bough.engine.port import EngineError, Readiness
 from engine.point_in_time import create_branch_at
 from support.engine_home import Compute, EngineHome, make_branch_spec, temporary_home
 from support.history import read_volume_record
+from support.install_cache import add_install, copy_cache
 from support.replicas import insert_numbers, read_numbers, start_replica, wait_until_equal
 
 PIN = "npm-17"
@@ -36,11 +35,8 @@ def debian() -> Install:
 
 @pytest.fixture
 def cache(npm: Install) -> Iterator[Path]:
-    """A cache that contains only the npm build. It is on the file system of the default cache, for hard links."""
-    with tempfile.TemporaryDirectory(dir=default_cache(), prefix="test-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        add_install(folder, npm)
+    """A cache that contains only the npm build."""
+    with copy_cache(npm) as folder:
         yield folder
 
 
@@ -49,12 +45,6 @@ async def home(cache: Path) -> AsyncIterator[EngineHome]:
     with temporary_home(cache=cache) as settings:
         async with EngineHome.open(settings) as opened:
             yield opened
-
-
-def add_install(cache: Path, install: Install) -> None:
-    """Hard links, so that processes run from the cache itself."""
-    (cache / "postgres").mkdir(mode=0o755, exist_ok=True)
-    subprocess.run(["cp", "-al", str(install.root), str(cache / "postgres")], check=True)
 
 
 def select(settings: Settings, install: Install) -> None:

@@ -11,7 +11,7 @@ from bough.domain.history import HEAD, Point, RecoveryTarget
 from bough.domain.project import Project
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
-from bough.postgres import replication, tenant_settings
+from bough.postgres import preload_libraries, replication, tenant_settings
 
 _LOGICAL = "logical"
 
@@ -136,12 +136,18 @@ def _build_replica_spec(
     return replace(
         spec,
         volume_id=volume_id,
-        settings=replication.raise_to_minimums(spec.settings, minimums),
+        settings=replication.raise_to_minimums(spec.settings, minimums) | _preload_like(spec.settings, minimums),
         roles=tuple(replace(role, verifier=None) for role in spec.roles),
         databases=(),
         is_read_only=False,
         primary=PrimarySpec(volume_id=spec.volume_id, endpoint_id=writer),
     )
+
+
+def _preload_like(own: Mapping[str, str], primary: Mapping[str, str]) -> dict[str, str]:
+    """A replica preloads what its primary does, too: it may replay WAL of these libraries."""
+    libraries = (*preload_libraries.parse(own), *preload_libraries.parse(primary))
+    return preload_libraries.build_settings(dict.fromkeys(libraries))
 
 
 def _build_fullness_settings(branch: Branch) -> dict[str, str]:
@@ -151,9 +157,15 @@ def _build_fullness_settings(branch: Branch) -> dict[str, str]:
 
 def _build_settings(project: Project, endpoint: Endpoint) -> dict[str, str]:
     requested = tenant_settings.filter_accepted(endpoint.settings.get(tenant_settings.SETTINGS_KEY), project.pg_version)
-    return build_compute_settings(
+    libraries = preload_libraries.select(
+        project.settings.get(preload_libraries.SETTINGS_KEY),
+        endpoint.settings.get(preload_libraries.SETTINGS_KEY),
+        project.pg_version,
+    )
+    settings = build_compute_settings(
         endpoint.max_cu, logical_replication=project.has_logical_replication, requested=requested
     )
+    return settings | preload_libraries.build_settings(libraries)
 
 
 def build_compute_settings(

@@ -34,11 +34,15 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The action is done once `writes` is committed. `has_changed=False`: there was nothing to do."""
+    """The action is done once `writes` is committed. `has_changed=False`: there was nothing to do.
+
+    `shortcoming` says what was done differently than requested; it becomes the error of the finished operation.
+    """
 
     message: str
     has_changed: bool = True
     writes: RowWriter | None = None
+    shortcoming: str | None = None
 
 
 Outcome = Goto | Sleep | Done

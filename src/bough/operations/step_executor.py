@@ -78,7 +78,7 @@ class StepExecutor:
             return await self._save(replace(operation, steps_done=done, step=outcome.name, error=None, crashes=0))
         assert isinstance(outcome, Done)
         status = OperationStatus.FINISHED if outcome.has_changed else OperationStatus.SKIPPED
-        return await self._end(replace(operation, steps_done=done, error=None), status, outcome)
+        return await self._end(replace(operation, steps_done=done, error=outcome.shortcoming), status, outcome)
 
     async def _sleep(self, operation: Operation, sleep: Sleep) -> Operation:
         logger.debug("operation_sleeps", kind=operation.kind, step=operation.step, reason=sleep.reason)

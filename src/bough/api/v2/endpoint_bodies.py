@@ -1,8 +1,8 @@
 """Request bodies to create and change endpoints."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, StrictInt, model_validator
+from pydantic import Field, StrictInt
 
 from bough.api.schemas import Body, ComputeUnits, Flag, IdText
 from bough.api.v2.project_settings import PoolerSettings, PreloadLibraries, SettingNames
@@ -18,13 +18,6 @@ class EndpointSettings(Body):
     pg_settings: SettingNames | None = None
     pgbouncer_settings: PoolerSettings | None = None
     preload_libraries: PreloadLibraries | None = None
-
-    @model_validator(mode="after")
-    def _check_no_libraries(self) -> Self:
-        """Reject the field instead of ignoring it, because a client that sets it relies on it."""
-        if self.preload_libraries is not None and self.preload_libraries.enabled_libraries:
-            raise ValueError("libraries cannot be preloaded: leave enabled_libraries empty")
-        return self
 
 
 class NewEndpointOptions(Body):
@@ -86,8 +79,15 @@ def _common_fields(body: NewEndpointOptions | ChangedEndpointBody) -> dict[str, 
         "suspend_timeout_seconds": body.suspend_timeout_seconds,
         "pg_settings": body.settings.pg_settings if body.settings else None,
         "pgbouncer_settings": body.settings.pgbouncer_settings if body.settings else None,
+        "preload_libraries": _preload_libraries(body.settings),
         "provisioner": body.provisioner,
     }
+
+
+def _preload_libraries(settings: EndpointSettings | None) -> dict[str, Any] | None:
+    if settings is None or settings.preload_libraries is None:
+        return None
+    return settings.preload_libraries.model_dump(exclude_none=True)
 
 
 def _remaining_fields(body: NewEndpointBody | ChangedEndpointBody) -> dict[str, Any]:

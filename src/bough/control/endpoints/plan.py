@@ -13,7 +13,7 @@ from bough.domain.endpoint import Endpoint, EndpointState, EndpointType
 from bough.domain.project import Project, check_autoscaling, check_suspend_timeout
 from bough.errors import Invalid
 from bough.ids import EndpointId, VolumeId
-from bough.postgres import tenant_settings
+from bough.postgres import preload_libraries, tenant_settings
 
 PG_SETTINGS = "pg_settings"
 
@@ -27,6 +27,7 @@ class RequestedEndpoint:
     suspend_timeout_seconds: int | None = None
     pg_settings: Mapping[str, str] | None = None  # replaces all settings
     pgbouncer_settings: Mapping[str, str] | None = None  # replaces all settings
+    preload_libraries: Mapping[str, Any] | None = None  # replaces those of the project
     pooler_enabled: bool | None = None
     pooler_mode: str | None = None
     disabled: bool | None = None
@@ -73,6 +74,7 @@ def apply_endpoint_change(
         pooler.check_pool_mode("pooler_mode", requested.pooler_mode)
     pooler.check_settings(requested.pgbouncer_settings or {})
     tenant_settings.check_settings(requested.pg_settings or {}, project.pg_version)
+    preload_libraries.check_settings(requested.preload_libraries, project.pg_version)
     if requested.provisioner is not None and not requested.provisioner:
         raise Invalid("provisioner is empty. Omit it to use the provisioner of the project.")
     minimum, maximum = _autoscaling_limits(before, requested, plan)
@@ -106,7 +108,11 @@ def _autoscaling_limits(before: Endpoint, requested: RequestedEndpoint, plan: Pl
 
 
 def _settings(before: Mapping[str, Any], requested: RequestedEndpoint) -> dict[str, Any]:
-    replacements = {PG_SETTINGS: requested.pg_settings, pooler.SETTINGS_KEY: requested.pgbouncer_settings}
+    replacements = {
+        PG_SETTINGS: requested.pg_settings,
+        pooler.SETTINGS_KEY: requested.pgbouncer_settings,
+        preload_libraries.SETTINGS_KEY: requested.preload_libraries,
+    }
     return {**before, **{name: dict(value) for name, value in replacements.items() if value is not None}}
 
 

@@ -14,7 +14,7 @@ from bough.domain.organization import Organization
 from bough.domain.project import Project, check_autoscaling, check_settings_change, check_suspend_timeout
 from bough.errors import Invalid, RuleViolation
 from bough.ids import OrganizationId, ProjectId
-from bough.postgres import tenant_settings
+from bough.postgres import preload_libraries, tenant_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,7 @@ def plan_project(
     installs = context.services.engine.capabilities().installs
     pg_version = _version(context, installs, requested.pg_version)
     _check_endpoint_settings(requested.default_endpoint_settings, pg_version)
+    preload_libraries.check_settings(requested.settings.get(preload_libraries.SETTINGS_KEY), pg_version)
     endpoint_settings = _endpoint_settings(requested.default_endpoint_settings, plan)
     return Project(
         id=project_id,
@@ -76,6 +77,7 @@ def plan_project(
 
 def apply_project_change(before: Project, change: ProjectChange, plan: Plan) -> Project:
     check_settings_change(before.settings, change.settings)
+    preload_libraries.check_settings(change.settings.get(preload_libraries.SETTINGS_KEY), before.pg_version)
     endpoint_settings = before.default_endpoint_settings
     if change.default_endpoint_settings is not None:
         _check_endpoint_settings(change.default_endpoint_settings, before.pg_version)

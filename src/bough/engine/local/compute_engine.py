@@ -2,10 +2,12 @@
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 from bough.domain.gateway_protocol import ComputeAddress
 from bough.engine.local.components import EngineComponents
 from bough.engine.local.computes.compute_log import InsufficientStandbySettings
+from bough.engine.local.computes.preloading import Preloading
 from bough.engine.local.computes.spare_assignment import is_spare
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.threads import run_shielded
@@ -27,20 +29,25 @@ class LocalComputeEngine:
         self._replicas = components.replicas
         self._replication_monitor = components.replication_monitor
         self._running = components.running
+        self._runs = components.runs
         self._sizes = components.sizes
         self._warm = components.warm
+        self._preloading = Preloading(components.running)
 
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
         install = await self._install_catalog.require_install(spec.install)
         async with self._resource_locks.lock_for_request(spec.endpoint_id), self._locks.lock(spec.volume_id):
-            if spec.primary is not None:
-                return await self._ensure_replica_running(spec, spec.primary, install)
-            if spec.is_read_only:
-                spec = await self._read_only_computes.prepare(spec, install)
-            readiness = await self._computes.ensure_running(spec, install)
-            if readiness is Readiness.READY:
-                await self._replicas.sync_slots(spec)
-            return readiness
+            return await self._preloading.start(spec, install, partial(self._ensure_running, install=install))
+
+    async def _ensure_running(self, spec: ComputeSpec, *, install: Install) -> Readiness:
+        if spec.primary is not None:
+            return await self._ensure_replica_running(spec, spec.primary, install)
+        if spec.is_read_only:
+            spec = await self._read_only_computes.prepare(spec, install)
+        readiness = await self._computes.ensure_running(spec, install)
+        if readiness is Readiness.READY:
+            await self._replicas.sync_slots(spec)
+        return readiness
 
     async def ensure_suspended(self, endpoint: EndpointId) -> None:
         is_unassigned = False
@@ -63,6 +70,10 @@ class LocalComputeEngine:
 
     async def read_load(self, endpoint: EndpointId) -> LoadSample | None:
         return await asyncio.to_thread(self._sizes.read_load, endpoint)
+
+    async def list_preloaded(self, endpoint: EndpointId) -> tuple[str, ...] | None:
+        run = await asyncio.to_thread(self._runs.get, endpoint)
+        return None if run is None else tuple(name for name in (run.preloaded or "").split(",") if name)
 
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         return await self._replication_monitor.read_state(endpoint)

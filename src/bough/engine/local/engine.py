@@ -119,6 +119,9 @@ class LocalEngine:
     async def read_load(self, endpoint: EndpointId) -> LoadSample | None:
         return await self._computes.read_load(endpoint)
 
+    async def list_preloaded(self, endpoint: EndpointId) -> tuple[str, ...] | None:
+        return await self._computes.list_preloaded(endpoint)
+
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         return await self._computes.read_replica_state(endpoint)
 

@@ -59,5 +59,11 @@ class ComputeEngine(Protocol):
     async def read_load(self, endpoint: EndpointId) -> LoadSample | None:
         """Return the resource usage of the endpoint's compute, or None when it does not accept connections."""
 
+    async def list_preloaded(self, endpoint: EndpointId) -> tuple[str, ...] | None:
+        """Return the libraries that the running compute has preloaded, or None when it does not run.
+
+        A compute is started without libraries that its build lacks, and without any if it does not start with them.
+        """
+
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         """Return the state of a read replica, or None when the endpoint does not run or is not a read replica."""

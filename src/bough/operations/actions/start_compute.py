@@ -22,6 +22,7 @@ from bough.operations.action import Action, step
 from bough.operations.context import ActionContext, require_found
 from bough.operations.outcome import Done, Outcome, Sleep
 from bough.operations.params import Params
+from bough.postgres import preload_libraries
 from bough.store.store import Rows
 
 
@@ -70,7 +71,19 @@ class StartCompute(Action[StartComputeParams]):
         if was_running:
             mark_applied = partial(contents_sync.mark_applied, spec=spec)
             return Done("the compute already runs", has_changed=False, writes=mark_applied)
-        return Done("the compute accepts connections", writes=partial(self.publish, spec))
+        shortcoming = await self._find_missing_libraries(ctx, spec)
+        return Done("the compute accepts connections", writes=partial(self.publish, spec), shortcoming=shortcoming)
+
+    async def _find_missing_libraries(self, ctx: ActionContext, spec: ComputeSpec) -> str | None:
+        requested = preload_libraries.parse(spec.settings)
+        preloaded = await ctx.compute_engine.list_preloaded(self.endpoint_id) if requested else ()
+        missing = [name for name in requested if name not in (preloaded or ())]
+        if not missing:
+            return None
+        return (
+            f"The compute was started without the preloaded libraries {', '.join(missing)}: its Postgres build lacks "
+            "them, or does not start with them. Change preload_libraries, or ask the operator for the log."
+        )
 
     async def publish(self, spec: ComputeSpec, rows: Rows) -> None:
         now = clock.now()

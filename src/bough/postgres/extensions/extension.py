@@ -11,6 +11,7 @@ class Extension:
     package: str  # of Debian; `{major}` stands for the major version of Postgres
     is_allowed: bool = True  # whether the role of a tenant can create it
     review: str  # what the review of its scripts and functions showed: why it is allowed, or why not
+    majors: frozenset[int] = frozenset({15, 17, 18})  # that Debian packages it for
     is_in_default_build: bool = False  # otherwise the operator adds it
     requires: tuple[str, ...] = ()  # other extensions
     preload_library: str | None = None  # what must be in shared_preload_libraries before CREATE EXTENSION

@@ -23,7 +23,7 @@ from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
 from bough.engine.spec import ComputeSpec
 from bough.ids import VolumeId
-from bough.postgres import postgresql_conf
+from bough.postgres import postgresql_conf, preload_libraries
 
 
 class ComputeLauncher:
@@ -150,5 +150,6 @@ def new_run(spec: ComputeSpec, install: Install) -> ComputeRun:
         install=install.id,
         settings_digest="",
         pid=None,
+        preloaded=spec.settings.get(preload_libraries.PARAMETER, ""),
         pin=spec.install,
     )

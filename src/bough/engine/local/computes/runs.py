@@ -25,6 +25,7 @@ class ComputeRun:
     cu: float | None = None  # its current size; None: max_cu
     max_cu: float | None = None  # None: an earlier version started it
     limits_text: str | None = None  # the settings that follow from its plan; None: an earlier version started it
+    preloaded: str | None = None  # the libraries it was started with, joined by commas; None: an earlier version
     pin: str | None = None  # of its project; None: an earlier version started it
 
     @property
@@ -145,5 +146,6 @@ def _read(path: Path) -> ComputeRun | None:
         cu=fields.get("cu"),
         max_cu=fields.get("max_cu"),
         limits_text=fields.get("limits"),
+        preloaded=fields.get("preloaded"),
         pin=fields.get("pin"),
     )

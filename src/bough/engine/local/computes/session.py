@@ -55,9 +55,11 @@ _INVALID_SETTINGS = """
     select name::text, error::text from pg_catalog.pg_file_settings
      where error is not null and error not like '%cannot be changed without restarting the server'
 """
-# A new length of the notification queue does not justify disconnecting clients: it applies from the next start.
+# A new length of the notification queue, and other preloaded libraries with their settings, do not justify
+# disconnecting clients: they apply from the next start.
 _PENDING_SETTINGS = """
-    select name::text from pg_catalog.pg_settings where pending_restart and name <> 'max_notify_queue_pages'
+    select name::text, name in ('max_notify_queue_pages', 'shared_preload_libraries') or name like '%.%' as may_wait
+      from pg_catalog.pg_settings where pending_restart
 """
 _CONF_LOAD_TIME = "select pg_catalog.pg_conf_load_time()"
 _ROLES_AND_DATABASES = f"({roles.SELECT_ALL}) union all ({databases.SELECT_ALL}) order by 1, 2"
@@ -68,8 +70,8 @@ class ComputeSession(ComputeConnection):
         """Reload the configuration files. Return True when a setting takes effect only after a restart."""
         invalid = dict(await self.fetch(_INVALID_SETTINGS))
         # In this order: reading pg_file_settings marks the settings that need a restart.
-        pending = {name for (name,) in await self.fetch(_PENDING_SETTINGS)}
-        for name in invalid.keys() - pending:
+        pending = dict(await self.fetch(_PENDING_SETTINGS))
+        for name in invalid.keys() - pending.keys():
             reason = (
                 f"{query_results.parse_text(name, MAX_SHOWN)}: {query_results.parse_text(invalid[name], MAX_SHOWN)}"
             )
@@ -81,7 +83,7 @@ class ComputeSession(ComputeConnection):
             if clock.monotonic() >= deadline:
                 raise EngineError("The compute did not reload its settings. See its log for the reason.")
             await asyncio.sleep(0.005)
-        return bool(pending)
+        return not all(pending.values())
 
     async def start_backup(self, major: int) -> str:
         """Start a backup. Return the name of the first WAL segment that a copy of the files needs.

@@ -66,6 +66,13 @@ class Install:
         """Sorts the installs of a major version: the preferred flavour and the newest version last."""
         return -_ORDER.index(self.flavour), tuple(int(number) for number in self.version.split(".")), self.created_at
 
+    @property
+    def libraries(self) -> Path:
+        """The folder of extensions' libraries."""
+        if self.flavour is Flavour.NPM:
+            return self.root / "lib" / "postgresql"
+        return self.bin.parent / "lib"
+
     def program_path(self, name: str) -> str:
         return str(self.bin / name)
 
