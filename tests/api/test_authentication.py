@@ -115,6 +115,7 @@ AUTHORIZATION_CASES = {
     ContractOperation("DELETE", f"/bough{ORGANIZATION}/invitations/{{invitation_id}}"): 404,
     ContractOperation("GET", "/bough/invitations"): 200,
     ContractOperation("GET", "/bough/audit"): 200,
+    ContractOperation("GET", "/bough/postgres"): 403,
     **{ContractOperation(method, "/bough/users"): 403 for method in ("GET", "POST")},
     ContractOperation("POST", "/bough/users/{user_id}/reset"): 403,
     ContractOperation("POST", "/bough/invitations/{invitation_id}/accept"): 404,

@@ -6,7 +6,7 @@ may not start processes.
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -21,7 +21,7 @@ from bough.config import Settings
 from bough.control.platform.rate_limits import RateLimiter
 from bough.control.services import Services
 from bough.domain.endpoint import EndpointHosts
-from bough.engine.port import Capabilities, Engine, Observation
+from bough.engine.port import Build, Capabilities, Engine, IndexToRebuild, Observation
 from bough.ids import VolumeId
 from bough.operations.actions import ALL_ACTIONS
 from bough.operations.events import Events
@@ -40,7 +40,7 @@ violations: list[str] = []  # forbidden calls of handlers; a fixture checks this
 
 
 class ReadOnlyEngine:
-    """The engine for handlers: only capabilities, running computes and the end of WAL."""
+    """The engine for handlers: only capabilities, running computes, builds and the end of WAL."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -53,6 +53,12 @@ class ReadOnlyEngine:
 
     async def read_wal_end(self, volume: VolumeId) -> str | None:
         return await self._engine.read_wal_end(volume)
+
+    async def list_builds(self) -> tuple[Build, ...]:
+        return await self._engine.list_builds()
+
+    async def list_indexes_to_rebuild(self) -> Mapping[VolumeId, tuple[IndexToRebuild, ...]]:
+        return await self._engine.list_indexes_to_rebuild()
 
     def __getattr__(self, name: str) -> Any:
         _record_violation(f"a handler called engine.{name}")

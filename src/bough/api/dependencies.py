@@ -106,6 +106,15 @@ async def get_context(request: Request, services: ServicesDep, caller: Principal
 ContextDep = Annotated[Context, Depends(get_context)]
 
 
+async def require_operator(caller: PrincipalDep) -> Principal:
+    if not caller.is_operator:
+        raise Denied("Only the operator may do this. Use the key in keys/operator of the home.")
+    return caller
+
+
+OperatorDep = Annotated[Principal, Depends(require_operator)]
+
+
 async def check_metrics_access(request: Request, services: ServicesDep) -> None:
     """Restrict access, because metrics contain the ids of all endpoints, projects and branches."""
     if services.settings.metrics_open or is_metrics_token(services.settings, _bearer(request)):

@@ -1,14 +1,10 @@
 """The Postgres builds of the installation, for the operator."""
 
-from typing import Annotated
+from fastapi import APIRouter, Response
 
-from fastapi import APIRouter, Depends, Response
-
-from bough.access.principal import Principal
-from bough.api.dependencies import PrincipalDep, ServicesDep
+from bough.api.dependencies import OperatorDep, ServicesDep
 from bough.api.schemas import View, to_response
 from bough.engine.port import Build
-from bough.errors import Denied
 from bough.ids import EndpointId, ProjectId
 
 router = APIRouter(tags=["Postgres builds"])
@@ -69,14 +65,8 @@ class BuildsResponse(View):
     indexes_to_rebuild: list[IndexView]
 
 
-async def _require_operator(caller: PrincipalDep) -> Principal:
-    if not caller.is_operator:
-        raise Denied("Only the operator can list Postgres builds. Use the key in keys/operator of the home.")
-    return caller
-
-
 @router.get("/bough/postgres", response_model=BuildsResponse)
-async def list_builds(_operator: Annotated[Principal, Depends(_require_operator)], services: ServicesDep) -> Response:
+async def list_builds(_operator: OperatorDep, services: ServicesDep) -> Response:
     """List the Postgres builds that projects use, the running computes that were started with older ones, and the
     indexes that a new build may sort differently.
     """

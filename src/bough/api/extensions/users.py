@@ -4,15 +4,13 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 from pydantic import Field
 
-from bough.access.principal import Principal
-from bough.api.dependencies import ContextDep, IdempotentRoute, PrincipalDep, ServicesDep
+from bough.api.dependencies import ContextDep, IdempotentRoute, OperatorDep, ServicesDep
 from bough.api.schemas import Body, View, to_response
 from bough.control.people.accounts import create_account, reset_account_password
 from bough.domain.user import User
-from bough.errors import Denied
 from bough.ids import UserId
 
 router = APIRouter(tags=["Users"], route_class=IdempotentRoute)
@@ -54,15 +52,6 @@ class UserCreated(View):
 
 class UserReset(View):
     link: str
-
-
-async def _require_operator(caller: PrincipalDep) -> Principal:
-    if not caller.is_operator:
-        raise Denied("Only the operator can list and create accounts. Use the key in keys/operator of the home.")
-    return caller
-
-
-OperatorDep = Annotated[Principal, Depends(_require_operator)]
 
 
 @router.get("/bough/users", response_model=UsersResponse)
