@@ -2,7 +2,7 @@
 
 import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from bough.engine.local.isolation.sandbox import build_popen_options, find_initd
 from bough.engine.spec import build_compute_settings, build_size_settings
 from bough.errors import Invalid
 from bough.postgres import postgresql_conf, tenant_settings
-from bough.postgres.tenant_settings import time_zones
+from bough.postgres.tenant_settings import extension_settings, time_zones
 from bough.postgres.tenant_settings.reserved import RESERVED_SETTINGS
 from bough.postgres.tenant_settings.table import (
     ALL_SETTINGS,
@@ -64,15 +64,15 @@ class Server:
         options = [word for name, text in settings.items() for word in ("-c", f"{name}={text}")]
         return self._run(["postgres", "-D", str(self.data), *options, "-C", next(iter(settings))])
 
-    def query(self, sql: str) -> list[list[str]]:
-        command = ["postgres", "--single", "-j", "-D", str(self.data), "postgres"]
+    def query(self, sql: str, *options: str) -> list[list[str]]:
+        command = ["postgres", "--single", "-j", "-D", str(self.data), *options, "postgres"]
         done = self._run(command, f"copy ({sql}) to stdout\n")
         assert done.returncode == 0, done.stderr
         lines = (line.removeprefix("backend> ") for line in done.stdout.splitlines())
         return [line.split("\t") for line in lines if "\t" in line]
 
-    def rows(self) -> dict[str, Row]:
-        return {name.lower(): Row(*rest) for name, *rest in self.query(f"select {COLUMNS} from pg_settings")}
+    def rows(self, *options: str) -> dict[str, Row]:
+        return {name.lower(): Row(*rest) for name, *rest in self.query(f"select {COLUMNS} from pg_settings", *options)}
 
     def initdb(self) -> None:
         done = self._run(["initdb", "-N", "-E", "UTF8", "--locale=C", "-A", "trust", "-D", str(self.data)])
@@ -113,6 +113,19 @@ def test_the_table_is_what_the_server_says(server: Server) -> None:
     ]
     assert wrong == []
     assert len(available_settings(server.major)) > 140
+
+
+@pytest.mark.parametrize("library", extension_settings.TOPICS)
+def test_the_settings_of_extensions_are_what_the_server_says(server: Server, library: str) -> None:
+    if not (server.install.libraries / f"{library}.so").is_file():
+        pytest.skip(f"this build has no {library}")
+    rows = server.rows("-c", f"shared_preload_libraries={library}")
+    wrong = [
+        (setting.name, difference)
+        for setting in extension_settings.TOPICS[library]
+        for difference in differences(setting, rows[setting.name])
+    ]
+    assert wrong == []
 
 
 def differences(setting: Setting, row: Row) -> Iterator[str]:
@@ -269,7 +282,7 @@ def test_numbers_mean_what_the_server_makes_of_them(server: Server) -> None:
         ({"wal_level": "logical"}, "follows from the project's setting enable_logical_replication"),
         ({"autovacuum": "off"}, "stays on: tune it with the other autovacuum settings"),
         ({"application_name": "x"}, "use ALTER ROLE … SET or ALTER DATABASE … SET."),
-        ({"pg_stat_statements.track": "all"}, "belongs to an extension: use ALTER ROLE … SET"),
+        ({"plpgsql.variable_conflict": "error"}, "belongs to an extension: use ALTER ROLE … SET"),
         (
             {"vacuum_truncate": "off"},
             "contains 'vacuum_truncate', which Postgres 17 does not have; it was added in Postgres 18.",
@@ -345,12 +358,12 @@ def test_the_tenant_may_say_otherwise_only_where_the_platform_does_not_mind() ->
 PAGE = Path(__file__).parents[2] / "docs" / "computes.md"
 
 
-def listed() -> str:
+def listed(topics: Mapping[str, Sequence[Setting]], restart: str) -> str:
     services = []
-    for topic, settings in TOPICS.items():
+    for topic, settings in topics.items():
         alike: dict[tuple[str, str, str], list[str]] = {}
         for setting in settings:
-            what = (setting.value_type.hint, versions(setting), "restart" if setting.needs_restart else "")
+            what = (setting.value_type.hint, versions(setting), restart if setting.needs_restart else "")
             alike.setdefault(what, []).append(f"`{setting.name}`")
         rows = [f"| {', '.join(names)} | {' | '.join(what)} |" for what, names in alike.items()]
         services.append("\n".join([f"### {topic}", "", "| setting | value | Postgres | |", "|---|---|---|---|", *rows]))
@@ -365,4 +378,8 @@ def versions(setting: Setting) -> str:
 
 def test_the_page_on_computes_lists_them_all() -> None:
     _, _, after = PAGE.read_text().partition("## The list\n\n")
-    assert after == listed(), f"the list should be:\n{listed()}"
+    core, _, extensions = after.partition("\n## Settings of extensions\n\n")
+    assert core == (expected := listed(TOPICS, "restart")), f"the list should be:\n{expected}"
+    _, _, table = extensions.partition("\n\n### ")
+    expected = listed(extension_settings.TOPICS, "next start")
+    assert f"### {table}" == expected, f"the list should be:\n{expected}"

@@ -68,6 +68,12 @@ class Branch:
     fullness: Fullness = Fullness.BELOW_LIMIT
     stored_bytes: int | None = None  # counted towards the storage limit; set when the limit is reached
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether it exists next to the branch whose data it has: a child, a restored branch, or a replaced one."""
+        is_restored = self.restored_from is not None and self.finalized_at is None
+        return self.parent_id is not None or self.replaced_by is not None or is_restored
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from bough.domain.allowance import Fullness
 from bough.domain.branch import Branch
-from bough.domain.database import Database
+from bough.domain.database import DEFAULT_NAME, Database
 from bough.domain.endpoint import Endpoint, EndpointType, max_connections
 from bough.domain.history import HEAD, Point, RecoveryTarget
 from bough.domain.project import Project
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
-from bough.postgres import preload_libraries, replication, tenant_settings
+from bough.postgres import preload_libraries, replication, scheduled_jobs, tenant_settings
 
 _LOGICAL = "logical"
 
@@ -84,7 +84,7 @@ def build_branch_spec(
     project: Project, branch: Branch, endpoint: Endpoint | None = None, target: RecoveryTarget | None = None
 ) -> BranchSpec:
     """`endpoint` is the one whose compute starts as soon as the branch exists; `target` is what it is cloned from."""
-    settings = endpoint and _build_settings(project, endpoint)
+    settings = endpoint and _build_settings(project, branch, endpoint)
     return BranchSpec(
         project_id=project.id,
         volume_id=branch.volume_id,
@@ -114,7 +114,7 @@ def build_compute_spec(
         install=project.install,
         max_cu=endpoint.max_cu,
         min_cu=endpoint.min_cu,
-        settings={**_build_settings(project, endpoint), **_build_fullness_settings(branch)},
+        settings={**_build_settings(project, branch, endpoint), **_build_fullness_settings(branch)},
         is_read_only=branch.fullness is Fullness.OVERFULL,
         roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_pending else None) for role in roles),
         databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases if each.is_pending),
@@ -126,7 +126,7 @@ def build_compute_spec(
     writer = next((each for each in other_endpoints if each.type is EndpointType.READ_WRITE), None)
     if writer is None:
         return _build_replica_spec(spec, endpoint.volume_id, None, {})
-    return _build_replica_spec(spec, endpoint.volume_id, writer.id, _build_settings(project, writer))
+    return _build_replica_spec(spec, endpoint.volume_id, writer.id, _build_settings(project, branch, writer))
 
 
 def _build_replica_spec(
@@ -155,15 +155,16 @@ def _build_fullness_settings(branch: Branch) -> dict[str, str]:
     return {} if branch.fullness is Fullness.BELOW_LIMIT else {"default_transaction_read_only": "on"}
 
 
-def _build_settings(project: Project, endpoint: Endpoint) -> dict[str, str]:
+def _build_settings(project: Project, branch: Branch, endpoint: Endpoint) -> dict[str, str]:
     requested = tenant_settings.filter_accepted(endpoint.settings.get(tenant_settings.SETTINGS_KEY), project.pg_version)
     libraries = preload_libraries.select(
         project.settings.get(preload_libraries.SETTINGS_KEY),
         endpoint.settings.get(preload_libraries.SETTINGS_KEY),
         project.pg_version,
     )
+    jobs = scheduled_jobs.build_settings(libraries, database=DEFAULT_NAME, is_copy=branch.is_copy)
     settings = build_compute_settings(
-        endpoint.max_cu, logical_replication=project.has_logical_replication, requested=requested
+        endpoint.max_cu, logical_replication=project.has_logical_replication, requested=jobs | requested
     )
     return settings | preload_libraries.build_settings(libraries)
 

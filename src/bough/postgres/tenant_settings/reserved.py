@@ -7,8 +7,8 @@ _SIZE = """
     transaction_buffers wal_buffers
 """
 _SESSIONS = """
-    application_name array_nulls backend_flush_after client_encoding client_min_messages createrole_self_grant
-    debug_logical_replication_streaming debug_parallel_query debug_pretty_print debug_print_parse
+    application_name array_nulls backend_flush_after client_encoding client_min_messages composite_type_mismatch
+    createrole_self_grant debug_logical_replication_streaming debug_parallel_query debug_pretty_print debug_print_parse
     debug_print_plan debug_print_rewritten default_table_access_method default_toast_compression
     escape_string_warning file_copy_method force_parallel_mode icu_validation_level io_combine_limit
     jit_expressions jit_tuple_deforming lc_monetary lc_numeric lc_time md5_password_warnings

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Mapping
 
 from bough.errors import Invalid
+from bough.postgres.tenant_settings.extension_settings import EXTENSION_SETTINGS
 from bough.postgres.tenant_settings.reserved import RESERVED_SETTINGS
 from bough.postgres.tenant_settings.table import ALL_SETTINGS, Setting, available_settings
 
@@ -14,7 +15,7 @@ _MAX_SHOWN = 63
 
 def check_settings(settings: Mapping[str, str], major: int) -> None:
     """Raise Invalid for a setting that cannot be set or has a value that is not allowed."""
-    known = available_settings(major)
+    known = available_settings(major) | EXTENSION_SETTINGS
     seen: set[str] = set()
     for requested_name, text in settings.items():
         name = requested_name.lower()
@@ -35,7 +36,7 @@ def filter_accepted(settings: Mapping[str, str] | None, major: int) -> dict[str,
     Omits settings that were stored before they were validated, or that only another version of Postgres has. So none of
     them can override the platform, and every compute can start.
     """
-    known = available_settings(major)
+    known = available_settings(major) | EXTENSION_SETTINGS
     lowered = {name.lower(): text for name, text in (settings or {}).items()}
     return {name: text for name, text in lowered.items() if name in known and _is_allowed(known[name], text)}
 
