@@ -11,8 +11,11 @@ _MAGIC = b"!<arch>\n"
 _HEADER_BYTES = 60
 
 
-def open_tar(file: BinaryIO, prefix: str) -> IO[bytes]:
-    """Return the decompressed content of the first member whose name begins with the prefix."""
+def open_tar(file: BinaryIO, prefix: str, max_bytes: int) -> IO[bytes]:
+    """Return the decompressed content of the first member whose name begins with the prefix.
+
+    Reading more than `max_bytes` of it raises a PackageError.
+    """
     file.seek(0)
     if file.read(len(_MAGIC)) != _MAGIC:
         raise PackageError("The file is not a Debian package.")
@@ -22,12 +25,12 @@ def open_tar(file: BinaryIO, prefix: str) -> IO[bytes]:
             break
         start = file.tell()
         if name.startswith(prefix):
-            return _decompress(_Member(file, int(size)), name)
+            return _LimitedContent(_decompress(_Member(file, int(size)), name), max_bytes)
         file.seek(start + int(size) + int(size) % 2)
     raise PackageError(f"The package has no {prefix}, so it is damaged.")
 
 
-def _decompress(section: "_Member", name: str) -> IO[bytes]:
+def _decompress(section: "_Member", name: str) -> BinaryIO:
     content: Any = io.BufferedReader(section, 256 * 1024)
     if name.endswith(".xz"):
         content = lzma.LZMAFile(content)  # noqa: SIM115  the caller closes it
@@ -53,3 +56,25 @@ class _Member(io.RawIOBase):
         self._remaining -= len(content)
         buffer[: len(content)] = content
         return len(content)
+
+
+class _LimitedContent(io.BufferedIOBase, BinaryIO):
+    """Decompressed content. A small file may unpack to any amount, also where the tar archive names no file."""
+
+    def __init__(self, content: BinaryIO, max_bytes: int) -> None:
+        self._content = content
+        self._remaining = max_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        content = self._content.read(self._remaining + 1 if size is None or size < 0 else size)
+        self._remaining -= len(content)
+        if self._remaining < 0:
+            raise PackageError("The package unpacks to more than a package of Debian does, so it is not used.")
+        return content
+
+    def close(self) -> None:
+        self._content.close()
+        super().close()

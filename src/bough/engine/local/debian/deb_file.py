@@ -9,6 +9,7 @@ import lzma
 import os
 import shutil
 import tarfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -18,34 +19,39 @@ from bough.engine.local.debian.errors import PackageError
 
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # links to folders of /usr
 _MAX_UNPACKED_BYTES = 4 * 1024**3  # of one package
+_MAX_CONTROL_BYTES = 64 * 1024**2
+_DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, EOFError, UnicodeError)
 _FOLDER_MODE = 0o755
 
 
-def unpack(file: BinaryIO, target: Path, is_kept: Callable[[str], bool]) -> None:
+def unpack(file: BinaryIO, target: Path, is_kept: Callable[[str], bool], max_bytes: int = _MAX_UNPACKED_BYTES) -> None:
     """Unpack the files whose path, such as `usr/lib/…`, is to be kept."""
     try:
-        with ar_file.open_tar(file, "data.tar") as data, tarfile.open(fileobj=data, mode="r|") as archive:
+        with ar_file.open_tar(file, "data.tar", max_bytes) as data, tarfile.open(fileobj=data, mode="r|") as archive:
             total = 0
             for member in archive:
                 total += member.size
-                if total > _MAX_UNPACKED_BYTES:
-                    raise PackageError("The package unpacks to more than 4 GB, so it is not used.")
+                if total > max_bytes:  # a sparse file may be larger than the archive
+                    raise PackageError("The package unpacks to more than a package of Debian does, so it is not used.")
                 path = merge_path(member.name)
                 if path and is_kept(path):
                     _create(archive, member, path, target)
-    except (tarfile.TarError, lzma.LZMAError, gzip.BadGzipFile, EOFError, UnicodeError) as error:
+    except _DAMAGE as error:
         raise PackageError(f"The package is damaged: {error}.") from error
 
 
 def read_control(file: BinaryIO) -> dict[str, str]:
     """Return the fields of the package's control file, such as `Package` and `Depends`."""
     try:
-        with ar_file.open_tar(file, "control.tar") as data, tarfile.open(fileobj=data, mode="r|") as archive:
+        with (
+            ar_file.open_tar(file, "control.tar", _MAX_CONTROL_BYTES) as data,
+            tarfile.open(fileobj=data, mode="r|") as archive,
+        ):
             for member in archive:
                 content = archive.extractfile(member) if member.name.removeprefix("./") == "control" else None
                 if content is not None:
                     return _parse_control(content.read(1024**2).decode(errors="replace"))
-    except (tarfile.TarError, lzma.LZMAError, gzip.BadGzipFile, EOFError) as error:
+    except _DAMAGE as error:
         raise PackageError(f"The package is damaged: {error}.") from error
     raise PackageError("The package has no control file, so it is not a Debian package.")
 

@@ -18,6 +18,9 @@ from bough.engine.local.debian.releases import Release
 from bough.engine.local.progress import Progress
 
 _STAGE = "reading Debian's package index"
+# Debian's largest suites have about a fifth of this. It limits what an index costs whose signature is not verified yet.
+_MAX_PACKAGES_BYTES = 512 * 1024**2
+_MAX_KEYRING_BYTES = 32 * 1024**2
 
 
 def read_index(mirrors: Mirrors, suites: Sequence[str], architecture: Architecture, progress: Progress) -> PackageIndex:
@@ -62,8 +65,15 @@ def _check_release(mirrors: Mirrors, suite: str, content: bytes, certificates: l
 
 def _fetch_packages(mirrors: Mirrors, release: Release, architecture: Architecture) -> list[Package]:
     name = f"main/binary-{architecture.name}/Packages"
-    size = release.find_file(name).size
-    return list(package_index.parse(fetch_bytes(mirrors, release.find_file(f"{name}.xz")), size=size))
+    plain, compressed = release.find_file(name), release.find_file(f"{name}.xz")
+    for each in (plain, compressed):
+        _check_size(each, _MAX_PACKAGES_BYTES)
+    return list(package_index.parse(fetch_bytes(mirrors, compressed), size=plain.size))
+
+
+def _check_size(file: ExpectedFile, max_bytes: int) -> None:
+    if file.size > max_bytes:
+        raise PackageError(f"The mirror's file {file.path} is larger than any such file of Debian: not used.")
 
 
 def _fetch_keyring(mirrors: Mirrors, signed: tuple[str, bytes], architecture: Architecture) -> list[pysequoia.Cert]:
@@ -78,8 +88,10 @@ def _fetch_keyring(mirrors: Mirrors, signed: tuple[str, bytes], architecture: Ar
     package = next((each for each in packages if each.name == keyring.KEYRING_PACKAGE), None)
     if package is None:
         raise PackageError(f"Debian's mirror has no package {keyring.KEYRING_PACKAGE}, which contains Debian's keys.")
+    _check_size(package.file, _MAX_KEYRING_BYTES)
     with TemporaryDirectory() as folder:
-        deb_file.unpack(io.BytesIO(fetch_bytes(mirrors, package.file)), Path(folder), _keep_keyrings)
+        file = io.BytesIO(fetch_bytes(mirrors, package.file))
+        deb_file.unpack(file, Path(folder), _keep_keyrings, _MAX_KEYRING_BYTES)
         return keyring.read_certificates(Path(folder))
 
 

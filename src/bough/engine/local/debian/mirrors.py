@@ -17,13 +17,16 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
+from bough import clock
 from bough.engine.local.debian import apt_configuration
 from bough.engine.local.debian.errors import FileMissing, PackageError
 
 MAX_INDEX_BYTES = 4 * 1024**2  # of a file whose size is not known before
 _ATTEMPTS = 3
 _PAUSE = 0.5  # seconds before the second attempt
-_TIMEOUT = httpx2.Timeout(30.0)
+_TIMEOUT = httpx2.Timeout(20.0)  # of each read, so it does not limit a file that arrives byte by byte
+_MIN_BYTES_PER_SECOND = 4 * 1024
+_PATIENCE_SECONDS = 60  # before the minimum rate counts
 _CHUNK_BYTES = 256 * 1024
 _NOT_THERE = (httpx2.codes.NOT_FOUND, httpx2.codes.FORBIDDEN, httpx2.codes.GONE)
 _SECURITY = "debian-security"
@@ -152,9 +155,15 @@ def _receive(client: httpx2.Client, url: str, receive: Callable[[bytes], None]) 
     with client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response:
         if response.status_code in _NOT_THERE:
             return False
-        response.raise_for_status()
-        for chunk in response.iter_raw(_CHUNK_BYTES):
+        if not response.is_success:  # the message of httpx2 would contain the address with its password
+            status = f"HTTP status {response.status_code}"
+            raise httpx2.HTTPStatusError(status, request=response.request, response=response)
+        started, received = clock.monotonic(), 0
+        for chunk in response.iter_raw():
             receive(chunk)
+            received += len(chunk)
+            if clock.monotonic() - started > _PATIENCE_SECONDS + received / _MIN_BYTES_PER_SECOND:
+                raise httpx2.ReadTimeout("the transfer is too slow")
     return True
 
 

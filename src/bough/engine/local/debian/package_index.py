@@ -1,6 +1,7 @@
 """The packages of several suites, newest version first."""
 
 import lzma
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -8,8 +9,11 @@ from bough.engine.local.debian.errors import PackageError
 from bough.engine.local.debian.mirrors import ExpectedFile
 from bough.engine.local.debian.versions import DebianVersion
 
+_SIZE = re.compile(r"[0-9]{1,15}")
 _FIELDS = ("Package", "Version", "Depends", "Pre-Depends", "Provides", "Filename", "Size", "SHA256")
 _CHUNK_BYTES = 1024**2
+_MEMORY_BYTES = 256 * 1024**2  # that the decompressor may use
+_DAMAGED = "An index of Debian's mirror is damaged or does not have the size that it should have, so it is not used."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +59,7 @@ def parse(compressed: bytes, *, size: int) -> Iterator[Package]:
     """Parse a `Packages.xz` whose hash was checked. `size` is what it unpacks to."""
     for stanza in _decompress(compressed, size).decode(errors="replace").split("\n\n"):
         fields = _parse_fields(stanza)
-        if {"Package", "Version", "Filename", "Size", "SHA256"} <= fields.keys():
+        if {"Package", "Version", "Filename", "Size", "SHA256"} <= fields.keys() and _SIZE.fullmatch(fields["Size"]):
             yield Package(
                 name=fields["Package"],
                 version=fields["Version"],
@@ -75,12 +79,15 @@ def _parse_fields(stanza: str) -> dict[str, str]:
 
 
 def _decompress(compressed: bytes, size: int) -> bytes:
-    decompressor = lzma.LZMADecompressor()
     content = bytearray()
-    chunk = compressed
-    while not decompressor.eof:
-        content += decompressor.decompress(chunk, _CHUNK_BYTES)
-        chunk = b""
-        if len(content) > size or (decompressor.needs_input and not decompressor.eof):
-            raise PackageError("An index of Debian's mirror does not have the size that it should have: not used.")
+    try:
+        decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_BYTES)
+        chunk = compressed
+        while not decompressor.eof:
+            content += decompressor.decompress(chunk, _CHUNK_BYTES)
+            chunk = b""
+            if len(content) > size or (decompressor.needs_input and not decompressor.eof):
+                raise PackageError(_DAMAGED)
+    except lzma.LZMAError as error:
+        raise PackageError(_DAMAGED) from error
     return bytes(content)

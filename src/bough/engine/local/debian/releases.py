@@ -9,7 +9,7 @@ from bough import clock
 from bough.engine.local.debian.errors import PackageError
 from bough.engine.local.debian.mirrors import ExpectedFile
 
-_FILE = re.compile(r"^ ([0-9a-f]{64}) +(\d+) (\S+)$", re.MULTILINE)
+_FILE = re.compile(r"^ ([0-9a-f]{64}) +([0-9]{1,15}) (\S+)$", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Za-z-]+): *(.*)$", re.MULTILINE)
 
 
