@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 
 from bough.config import Settings
 from bough.domain.catalog_change import CatalogChange
@@ -11,6 +12,7 @@ from bough.engine.local import free_space
 from bough.engine.local.branch_engine import LocalBranchEngine
 from bough.engine.local.components import EngineComponents
 from bough.engine.local.compute_engine import LocalComputeEngine
+from bough.engine.local.installs import moved_cache
 from bough.engine.local.os_errors import translate_os_errors
 from bough.engine.local.postgres_builds import PostgresBuilds
 from bough.engine.local.progress import Progress, ignore_progress
@@ -61,6 +63,7 @@ class LocalEngine:
             parts.volumes.configure(driver, parts.folders.pg_wal)
             await run_shielded(parts.sandbox.ensure_ready)
             await run_shielded(parts.cgroups.ensure_ready)
+            await run_shielded(partial(moved_cache.repair, self._settings.cache))
             await parts.install_catalog.refresh()
             await parts.volumes.remove_leftovers()
             await parts.running.adopt()

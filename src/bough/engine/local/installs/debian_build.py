@@ -2,8 +2,7 @@
 
 import hashlib
 import shutil
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,16 +20,17 @@ from bough.engine.local.installs import (
     locks,
     openssl_conf,
     package_cache,
+    server_trial,
     staging,
 )
 from bough.engine.local.installs.build_record import BuildRecord
 from bough.engine.local.installs.installs import Install, installs_folder, read_install
 from bough.engine.local.installs.locks import LockedPackage
 from bough.engine.local.progress import Progress, ignore_progress
+from bough.engine.port import EngineError
 
 _RECIPE = 1  # raised when this program makes something else of the same packages
 DOWNLOADS = "downloads"  # folder of the cache
-_TIMEOUT_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def plan_newest(
     index = indexes.read_index(mirrors, suites, architecture, progress)
     packages = locks.from_packages(debian_packages.resolve(index, major, requested))
     plan = BuildPlan(major=major, packages=packages, requested=tuple(requested))
-    _check_not_older(plan, plan_locked(major, architecture))
+    check_not_older(plan, {each.name: each.version for each in plan_locked(major, architecture).packages})
     return plan
 
 
@@ -101,33 +101,20 @@ def build(plan: BuildPlan, mirrors: Mirrors, cache: Path, progress: Progress = i
         return staging.require_install(folder)
 
 
-def repair_moved(folder: Path) -> None:
-    """Adapt the programs of an install to its path, if the cache was moved."""
-    record, install = BuildRecord.read(folder), read_install(folder)
-    if record is None or install is None or record.path == str(folder) or not record.packages:
-        return
-    (folder / "build.json").unlink()
-    _set_paths(folder, folder, install.major)
-    _check_runs(install.bin / "postgres", install.major)
-    BuildRecord.write(record.moved_to(folder), folder)
-
-
 def _create(plan: BuildPlan, files: Sequence[Path], tree: Path, final: Path, progress: Progress) -> None:
     debian_tree.unpack(files, tree, plan.major, progress)
-    _set_paths(tree, final, plan.major)
+    debian_tree.adapt(tree, final, plan.major)
     extension_policy.apply(debian_tree.extension_folder(tree, plan.major), debian_tree.library_folder(tree, plan.major))
-
-
-def _set_paths(tree: Path, final: Path, major: int) -> None:
-    architecture = architectures.find_architecture()
-    debian_tree.set_paths(tree, final, major, architecture)
-    openssl_conf.write(tree, final, architecture.triplet)
 
 
 def _complete(plan: BuildPlan, folder: Path) -> None:
     """Write the record, without which the install is not used, when the server runs at its final path."""
     programs = debian_tree.program_folder(folder, plan.major)
-    _check_runs(programs / "postgres", plan.major)
+    try:
+        server_trial.check_runs(programs / "postgres", plan.major, f"Debian's Postgres {plan.major}")
+    except EngineError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     BuildRecord(
         path=str(folder),
         bin=str(programs.relative_to(folder)),
@@ -138,24 +125,11 @@ def _complete(plan: BuildPlan, folder: Path) -> None:
     ).write(folder)
 
 
-def _check_runs(server: Path, major: int) -> None:
-    try:
-        result = subprocess.run(
-            [server, "--version"], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise PackageError(f"The server of Debian's Postgres {major} does not run here: {error}.") from error
-    if result.returncode != 0 or f" {major}." not in result.stdout:
-        line = (result.stderr.strip().splitlines() or ["no output"])[0]
-        raise PackageError(f"The server of Debian's Postgres {major} does not run here: {line[:200]}")
-
-
-def _check_not_older(plan: BuildPlan, locked: BuildPlan) -> None:
-    """An index without an expiry date could be an old one with known vulnerabilities."""
-    before = {each.name: DebianVersion(each.version) for each in locked.packages}
+def check_not_older(plan: BuildPlan, known: Mapping[str, str]) -> None:
+    """An index without an expiry date could be an old one with known vulnerabilities. `known` is name → version."""
     for each in plan.packages:
-        if each.name in before and DebianVersion(each.version) < before[each.name]:
+        if each.name in known and DebianVersion(each.version) < DebianVersion(known[each.name]):
             raise PackageError(
-                f"The mirror offers {each.name} {each.version}, which is older than {before[each.name].text}, so it is "
-                "not used. Set debian_mirror to a mirror that is up to date, and start again."
+                f"The mirror offers {each.name} {each.version}, which is older than {known[each.name]}, so it is "
+                "not used. Set debian_mirror to a mirror that is up to date, and try again."
             )

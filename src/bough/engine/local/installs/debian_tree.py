@@ -1,7 +1,7 @@
 """Build a Postgres install from the files of Debian packages.
 
 The tree contains the C library and the dynamic linker that its programs were built for, so it runs on any Linux. The
-programs name the dynamic linker by its absolute path: `set_paths` must run again when the tree is moved.
+programs name the dynamic linker by its absolute path: `adapt` must run again when the tree is moved.
 """
 
 import os
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from bough.engine.local.debian import deb_file
-from bough.engine.local.debian.architecture import Architecture
+from bough.engine.local.debian.architecture import find_architecture
 from bough.engine.local.debian.errors import PackageError
-from bough.engine.local.installs import unused_libraries
+from bough.engine.local.installs import openssl_conf, unused_libraries
 from bough.engine.local.progress import Progress
 
 _KEPT = ("usr/lib/", "usr/share/postgresql/", "usr/share/proj/", "usr/share/gdal/")
@@ -61,15 +61,25 @@ def library_folder(tree: Path, major: int) -> Path:
     return tree / "usr" / "lib" / "postgresql" / str(major) / "lib"
 
 
-def set_paths(tree: Path, final: Path, major: int, architecture: Architecture) -> None:
-    """Let the programs use the dynamic linker and the libraries of the tree at its final path."""
+def adapt(tree: Path, final: Path, major: int) -> None:
+    """Let the programs use the dynamic linker, the libraries and the OpenSSL of the tree at its final path.
+
+    Files are replaced, not changed: they may be hard links to those of another cache, or belong to running servers.
+    """
+    architecture = find_architecture()
     linker = final / "usr" / "lib" / architecture.triplet / architecture.dynamic_linker
     programs = [path for path in program_folder(tree, major).iterdir() if _is_dynamic_program(path)]
+    copies = [path.with_name(f".{path.name}.new") for path in programs]
+    for program, copy in zip(programs, copies, strict=True):
+        shutil.copy2(program, copy)
     run_path = f"$ORIGIN/../../../{architecture.triplet}"
     options = ["--set-interpreter", str(linker), "--force-rpath", "--set-rpath", run_path]
-    run_patchelf(*options, *map(str, programs))
+    run_patchelf(*options, *map(str, copies))
+    for program, copy in zip(programs, copies, strict=True):
+        copy.rename(program)
     server = program_folder(tree, major) / "postgres"
     unused_libraries.detach(server, lambda library: run_patchelf("--remove-needed", library, str(server)))
+    openssl_conf.write(tree, final, architecture.triplet)
 
 
 def run_patchelf(*arguments: str) -> None:

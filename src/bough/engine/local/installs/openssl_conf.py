@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from bough.engine.local.durable_files import write_atomically
+
 FILE = "openssl.cnf"
 # HASH-DRBG: for the default generator OpenSSL fetches every cipher, at the start of each server.
 # The legacy provider has ciphers of pgcrypto, such as Blowfish and CAST5, with which stored data may be encrypted.
@@ -32,5 +34,4 @@ activate = 1
 def write(tree: Path, final: Path, triplet: str) -> None:
     """Write it for an install whose final path is given."""
     module = final / "usr" / "lib" / triplet / "ossl-modules" / "legacy.so"
-    (tree / FILE).write_text(_TEXT.format(module=module))
-    (tree / FILE).chmod(0o644)
+    write_atomically(tree / FILE, _TEXT.format(module=module), mode=0o644)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bough.engine.local.durable_files import write_atomically
-from bough.engine.local.installs import installs, staging
+from bough.engine.local.installs import build_record, installs, staging
 from bough.engine.local.installs.installs import Flavour
 from bough.engine.local.installs.selection import Selection
 from bough.engine.port import EngineError
@@ -34,6 +34,7 @@ def remove_unused(cache: Path) -> list[str]:
     """Return the ids of the removed installs."""
     removed = []
     with suppress(EngineError), staging.hold_cache(cache) as folder:
+        _remove_incomplete(folder)
         found = installs.find_installs(cache)
         newest = installs.select_newest(found.values()).values()
         kept = {*_list_recorded(folder), *(each.id for each in newest if each.flavour is Flavour.DEBIAN)}
@@ -41,10 +42,18 @@ def remove_unused(cache: Path) -> list[str]:
         for install in unused:
             if not _is_running(folder / install.id):
                 # Renamed first, so that a removal that is interrupted leaves no incomplete install.
-                (folder / install.id).rename(folder / f"{install.id}.making")
-                shutil.rmtree(folder / f"{install.id}.making")
+                (folder / install.id).rename(folder / f"{install.id}{staging.TEMPORARY}")
+                shutil.rmtree(folder / f"{install.id}{staging.TEMPORARY}")
                 removed.append(install.id)
     return removed
+
+
+def _remove_incomplete(folder: Path) -> None:
+    """Remove what an interrupted download left. Nobody creates an install while this process holds the cache."""
+    for path in folder.glob("*-*"):
+        is_recorded = path.name.startswith("embedded-") or (path / build_record.FILE).exists()
+        if path.is_dir() and (path.name.endswith(staging.TEMPORARY) or not is_recorded):
+            shutil.rmtree(path)
 
 
 def _list_recorded(folder: Path) -> Iterator[str]:

@@ -15,6 +15,7 @@ from bough.engine.local.file_lock import hold_file_lock
 from bough.engine.local.installs.installs import Install, installs_folder, read_install
 from bough.engine.port import EngineError
 
+TEMPORARY = ".making"  # ends the name of an install that is being created or removed
 NEEDED_MB = 400  # for downloading and unpacking one install
 
 
@@ -33,7 +34,7 @@ def hold_cache(cache: Path) -> Iterator[Path]:
 @contextmanager
 def stage_install(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder in which the block creates `tree`, which then gets its final path."""
-    temporary = folder.with_name(f"{folder.name}.making")
+    temporary = folder.with_name(f"{folder.name}{TEMPORARY}")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir()

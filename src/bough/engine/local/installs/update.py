@@ -4,6 +4,7 @@ The result is a selection (see `selection.py`). Writing it is the moment at whic
 only adds installs to the cache.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from bough.engine.local.installs import (
     installs,
     selection,
 )
-from bough.engine.local.installs.installs import Flavour, Install
+from bough.engine.local.installs.build_record import BuildRecord
+from bough.engine.local.installs.installs import Flavour, Install, format_pin
 from bough.engine.local.installs.selection import SelectedInstall
 from bough.engine.local.progress import Progress
 from bough.engine.port import EngineError
@@ -48,6 +50,7 @@ def update(settings: Settings, progress: Progress) -> list[BuildChange]:
         newest = {}
         for major in sorted(majors & debian_packages.RELEASES.keys()):
             plan = debian_build.plan_newest(major, mirrors, (), progress)
+            debian_build.check_not_older(plan, _list_packages(before.get(format_pin(Flavour.DEBIAN, major))))
             newest[major] = debian_build.build(plan, mirrors, settings.cache, progress)
     return select(settings.home, before, newest)
 
@@ -70,6 +73,11 @@ def roll_back(settings: Settings, major: int) -> list[BuildChange]:
     return changes
 
 
+def _list_packages(install: Install | None) -> Mapping[str, str]:
+    record = BuildRecord.read(install.root) if install else None
+    return record.packages if record else {}
+
+
 def list_serving(home: Path, found: dict[str, Install]) -> dict[str, Install]:
     selected = {pin: found[entry.current] for pin, entry in selection.read(home).items() if entry.current in found}
     return {**installs.select_newest(found.values()), **selected}
@@ -80,7 +88,7 @@ def select(home: Path, before: dict[str, Install], newest: dict[int, Install]) -
     entries = selection.read(home)
     changes = []
     for new in newest.values():
-        for pin in (installs.format_pin(flavour, new.major) for flavour in MOVED_FLAVOURS):
+        for pin in (format_pin(flavour, new.major) for flavour in MOVED_FLAVOURS):
             old = before.get(pin)
             entry = entries.get(pin) or SelectedInstall(current=old.id if old else new.id)
             entries[pin] = entry.replaced_by(new.id)

