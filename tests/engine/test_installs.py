@@ -62,7 +62,7 @@ def test_installs_of_the_cache_are_found_by_their_id(tmp_path: Path) -> None:
 
 
 async def test_a_project_gets_the_newest_install_of_its_flavour(tmp_path: Path) -> None:
-    catalog = InstallCatalog(tmp_path, tmp_path)
+    catalog = InstallCatalog(tmp_path, tmp_path / "no home yet")
     create_install(tmp_path, NPM, has_record=False)
     create_install(tmp_path, "debian-17.11-0+deb13u1-1a2b3c4d")
     await catalog.refresh()
@@ -74,3 +74,17 @@ async def test_a_project_gets_the_newest_install_of_its_flavour(tmp_path: Path) 
     assert (await catalog.require_install("npm-17")).version == "17.10"
     with pytest.raises(EngineError, match="needs the Postgres build wheel-17"):
         await catalog.require_install("wheel-17")
+
+
+async def test_a_home_keeps_its_installs_until_an_update(tmp_path: Path) -> None:
+    """Another home that uses the same cache may add newer ones."""
+    (tmp_path / "home").mkdir()
+    catalog = InstallCatalog(tmp_path, tmp_path / "home")
+    create_install(tmp_path, "debian-17.11-0+deb13u1-1a2b3c4d")
+    await catalog.refresh()
+    create_install(tmp_path, DEBIAN)
+    await catalog.refresh()
+    assert (await catalog.require_install("debian-17")).version == "17.11"
+    again = InstallCatalog(tmp_path, tmp_path / "home")
+    await again.refresh()
+    assert (await again.require_install("debian-17")).version == "17.11"
