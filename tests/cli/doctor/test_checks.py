@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bough.cli import postgres_install
-from bough.cli.doctor import folders, machine
+from bough.cli.doctor import builds, folders, machine
 from bough.cli.doctor.finding import Verdict
 from bough.config import Settings
 from support.loop_images import FileSystem, mount_loop_image
@@ -123,7 +123,7 @@ def test_nothing_to_fetch_postgres_with_is_refused(folder: Path, monkeypatch: py
     monkeypatch.setattr(postgres_install, "find_missing_versions", lambda _settings: [17])
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    finding = machine.check_postgres(settings)
+    finding = builds.check_postgres(settings)
     assert finding.verdict is Verdict.FAILED
     assert "neither npm nor pip" in finding.message
     assert finding.fix.endswith("-m ensurepip")
@@ -153,6 +153,7 @@ def test_the_doctor_names_every_check(bough: Program) -> None:
         "storage",
         "space",
         "postgres",
+        "time",
         "ports",
         "certificate",
         "names",

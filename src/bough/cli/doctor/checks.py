@@ -7,7 +7,7 @@ all of them.
 from collections.abc import Callable
 
 from bough.cli import output
-from bough.cli.doctor import connectivity, folders, machine
+from bough.cli.doctor import builds, connectivity, folders, machine
 from bough.cli.doctor.finding import Finding, Verdict
 from bough.config import Settings
 from bough.errors import PreconditionFailed
@@ -26,7 +26,8 @@ CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     folders.check_permissions,
     folders.check_storage,
     folders.check_space,
-    machine.check_postgres,
+    builds.check_postgres,
+    builds.check_time_zones,
     machine.check_ports,
     connectivity.check_certificate,
     connectivity.check_hostnames,

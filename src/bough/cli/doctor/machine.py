@@ -5,7 +5,7 @@ import pwd
 import sys
 from pathlib import Path
 
-from bough.cli import output, postgres_install
+from bough.cli import output
 from bough.cli.doctor.finding import Finding, failed, ok, warning
 from bough.config import Settings, is_root
 from bough.engine.local.isolation import cgroups, launcher, system_users
@@ -98,16 +98,6 @@ def _has_user_ids(first: int, last: int) -> bool:
         return True
     ranges = [[int(part) for part in line.split()] for line in lines]
     return any(start <= first and last < start + length for start, _outside, length in ranges)
-
-
-def check_postgres(settings: Settings) -> Finding:
-    missing = postgres_install.find_missing_versions(settings)
-    if not missing:
-        return ok("postgres", "Postgres " + ", ".join(str(version) for version in settings.postgres_versions))
-    problem = postgres_install.find_fetch_problem()
-    if problem:
-        return failed("postgres", *problem)
-    return ok("postgres", f"Postgres {', '.join(str(version) for version in missing)} will be downloaded")
 
 
 def check_ports(settings: Settings) -> Finding:

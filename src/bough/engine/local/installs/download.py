@@ -1,13 +1,23 @@
 """Download the Postgres versions that the settings require: from Debian, or else from PyPI, or else from npm."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from bough.config import Settings
+from bough.engine.local.debian.errors import PackageError
 from bough.engine.local.debian.mirrors import Mirrors
-from bough.engine.local.installs import debian_build, debian_packages, installs, npm_build, wheel_build
-from bough.engine.local.installs.installs import Flavour, Install
+from bough.engine.local.installs import (
+    debian_build,
+    debian_packages,
+    fallbacks,
+    installs,
+    npm_build,
+    time_zones,
+    wheel_build,
+)
+from bough.engine.local.installs.installs import Install
+from bough.engine.local.installs.staging import CacheUnusable
 from bough.engine.local.progress import Progress, ignore_progress
 from bough.engine.port import EngineError
 
@@ -37,38 +47,52 @@ def fetch_install(
     """Return the best install that can be had. Note it if it is not the default one."""
     if install := debian_build.find_locked(major, cache):
         return install
-    reasons: list[str] = []
+    reasons: dict[str, str] = {}  # by source
     with Mirrors.open(mirror_setting) as mirrors:
-        for fetch in _list_sources(major, cache, mirrors, progress):
-            if fetch is None:
-                reasons.append(NO_MIRROR)
-                continue
+        for source, fetch in _list_sources(major, cache, mirrors, progress):
             try:
                 install = fetch()
+            except CacheUnusable:
+                raise
             except EngineError as error:
-                if isinstance(error.__cause__, OSError):  # the disk or the cache, not the source
-                    raise
-                reasons.append(error.public_message)
+                reasons[source] = error.public_message
                 continue
-            if reasons:
-                note(_describe_fallback(install, reasons[0]))
+            if warning := fallbacks.describe(install):
+                note(f"{warning} {_explain(install, reasons, has_mirror=mirrors is not None)}")
             return install
-    raise EngineError(reasons[-1], transient=False)
+    details = " ".join(f"From {source}: {reason}" for source, reason in reasons.items())
+    raise EngineError(f"Postgres {major} cannot be downloaded. {details}", transient=False)
 
 
-def _list_sources(major: int, cache: Path, mirrors: Mirrors | None, progress: Progress) -> Iterator[Fetch | None]:
-    """Yield the sources, the best one first; None for Debian without a mirror."""
+def _list_sources(major: int, cache: Path, mirrors: Mirrors | None, progress: Progress) -> Iterator[tuple[str, Fetch]]:
+    """Yield the sources with their names, the best one first."""
     if major in debian_packages.RELEASES:
-        known = mirrors
-        yield (lambda: debian_build.build_default(major, known, cache, progress)) if known else None
-        if major in wheel_build.VERSIONS:
-            yield lambda: wheel_build.fetch(major, cache, progress)
-    yield lambda: npm_build.fetch(major, cache, progress)
+        yield "Debian", lambda: _fetch_debian(major, cache, mirrors, progress)
+    if major in wheel_build.VERSIONS:
+        yield "PyPI", lambda: _fetch_wheel(major, cache, progress)
+    yield "npm", lambda: npm_build.fetch(major, cache, progress)
 
 
-def _describe_fallback(install: Install, reason: str) -> str:
-    source = "PyPI" if install.flavour is Flavour.WHEEL else "npm"
-    return (
-        f"Postgres {install.version} comes from {source}, without pgvector and other added extensions. {reason} "
-        "Then run `bough postgres update`."
-    )
+def _fetch_debian(major: int, cache: Path, mirrors: Mirrors | None, progress: Progress) -> Install:
+    if mirrors is None:
+        raise PackageError(NO_MIRROR)
+    _require_time_zones()
+    return debian_build.build_default(major, mirrors, cache, progress)
+
+
+def _fetch_wheel(major: int, cache: Path, progress: Progress) -> Install:
+    _require_time_zones()
+    return wheel_build.fetch(major, cache, progress)
+
+
+def _require_time_zones() -> None:
+    if problem := time_zones.explain_missing():
+        raise PackageError(problem)
+
+
+def _explain(install: Install, reasons: Mapping[str, str], *, has_mirror: bool) -> str:
+    """Say why the best source was not used, and what to do."""
+    if not reasons:
+        suggestion = fallbacks.suggest(install, has_mirror=has_mirror)
+        return f"{suggestion[0].upper()}{suggestion[1:]}."
+    return f"{next(iter(reasons.values()))} Then run `bough postgres update`."

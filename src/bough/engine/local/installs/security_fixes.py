@@ -17,6 +17,11 @@ def list_missing(version: str) -> tuple[str, ...]:
     return list_after(version, {each: fixes for each, fixes in _read().items() if each.partition(".")[0] == major})
 
 
+def list_majors() -> set[int]:
+    """Return the major versions that Debian has."""
+    return {int(version.partition(".")[0]) for version in _read()}
+
+
 def list_after(version: str, fixes: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     newer = [found for each, found in fixes.items() if _parse_version(each) > _parse_version(version)]
     return sort(cve for found in newer for cve in found)

@@ -19,6 +19,13 @@ TEMPORARY = ".making"  # ends the name of an install that is being created or re
 NEEDED_MB = 400  # for downloading and unpacking one install
 
 
+class CacheUnusable(EngineError):
+    """The folder or its disk cannot be used, so no source of Postgres can."""
+
+    def __init__(self, public: str) -> None:
+        super().__init__(public, transient=False)
+
+
 @contextmanager
 def hold_cache(cache: Path) -> Iterator[Path]:
     """Hold the lock of the cache; yield the folder of the installs. Explain errors of the disk."""
@@ -63,11 +70,10 @@ def _create_public_folder(folder: Path) -> None:
             path.chmod(0o755)
 
 
-def _cache_error(error: OSError, cache: Path) -> EngineError:
+def _cache_error(error: OSError, cache: Path) -> CacheUnusable:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return EngineError(f"The disk of {cache} is full. Free about {NEEDED_MB} MB and start again.", transient=False)
-    return EngineError(
+        return CacheUnusable(f"The disk of {cache} is full. Free about {NEEDED_MB} MB and start again.")
+    return CacheUnusable(
         f"The cache folder {cache} cannot be used ({error.strerror}: {error.filename}). "
-        "Fix that, or set another folder with BOUGH_CACHE, and start again.",
-        transient=False,
+        "Fix that, or set another folder with BOUGH_CACHE, and start again."
     )

@@ -18,6 +18,7 @@ from bough.engine.local.installs import (
     download,
     installs,
     selection,
+    time_zones,
 )
 from bough.engine.local.installs.build_record import BuildRecord
 from bough.engine.local.installs.installs import Flavour, Install, format_pin
@@ -41,6 +42,8 @@ class BuildChange:
 
 def update(settings: Settings, progress: Progress) -> list[BuildChange]:
     """Build the newest installs and select them. Raise an EngineError, and change nothing, if that is not possible."""
+    if problem := time_zones.explain_missing():
+        raise PackageError(problem)
     with Mirrors.open(settings.debian_mirror) as mirrors:
         if mirrors is None:
             raise PackageError(f"{download.NO_MIRROR} Then run `bough postgres update` again.")

@@ -1,0 +1,49 @@
+"""Checks of the Postgres builds on this machine, and of what they need."""
+
+from bough.cli import output, postgres_install
+from bough.cli.doctor.finding import Finding, failed, ok, warning
+from bough.config import Settings
+from bough.engine.local.debian import apt_configuration
+from bough.engine.local.installs import fallbacks, installs, time_zones
+from bough.engine.local.installs.installs import Flavour, Install
+
+_NEED_TIME_ZONES = (Flavour.DEBIAN, Flavour.WHEEL)
+
+
+def check_postgres(settings: Settings) -> Finding:
+    """Report missing versions, and those that come from a source that offers less than Debian."""
+    missing = postgres_install.find_missing_versions(settings)
+    if missing:
+        if problem := postgres_install.find_fetch_problem():
+            return failed("postgres", *problem)
+        return ok("postgres", f"Postgres {', '.join(str(version) for version in missing)} will be downloaded")
+    found = _list_installs(settings)
+    warnings = [text for install in found if (text := fallbacks.describe(install))]
+    if not warnings:
+        return ok("postgres", ", ".join(f"Postgres {install.version} from Debian" for install in found))
+    inferior = next(install for install in found if fallbacks.describe(install))
+    return warning("postgres", " ".join(warnings), _suggest(settings, inferior))
+
+
+def check_time_zones(settings: Settings) -> Finding:
+    """Debian's and PyPI's builds read the time zones of the machine, and do not start without them."""
+    problem = time_zones.explain_missing()
+    if problem is None:
+        return ok("time zones", str(time_zones.FOLDER))
+    if any(install.flavour in _NEED_TIME_ZONES for install in _list_installs(settings)):
+        return failed("time zones", problem, time_zones.FIX)
+    return warning("time zones", f"{problem} Until then, Bough uses a build with its own time zones.", time_zones.FIX)
+
+
+def _list_installs(settings: Settings) -> list[Install]:
+    """Return the installs that new projects get."""
+    try:
+        preferred = installs.select_preferred(installs.find_installs(settings.cache).values())
+    except PermissionError:
+        return []
+    return [preferred[major] for major in settings.postgres_versions if major in preferred]
+
+
+def _suggest(settings: Settings, install: Install) -> str:
+    has_mirror = bool(settings.debian_mirror or apt_configuration.read().addresses)
+    return fallbacks.suggest(install, output.format_command("postgres update", settings.home), has_mirror=has_mirror)
