@@ -15,8 +15,10 @@ def test_it_tells_where_volumes_are_and_what_keeps_computes_apart(shared_bough: 
     assert status["limits"]
     assert 0 < status["storage_free_bytes"] <= status["storage_total_bytes"]
     assert status["accepts_new"]
+    assert status["postgres_warnings"] == []
 
     rows = dict(line.split("  ", 1) for line in shared_bough("status").stdout.splitlines())
     assert rows["isolation"].strip() == ("yes" if os.geteuid() == 0 else "no")
     assert rows["storage free"].strip().endswith(("GB", "MB"))
     assert rows["accepts new"].strip() == "yes"
+    assert rows["postgres"].strip() == "ok"

@@ -23,6 +23,7 @@ class Health(View):
     isolation: bool
     limits: str
     accepts_new: bool
+    postgres_warnings: list[str]
     storage_free_bytes: int
     storage_total_bytes: int
 
@@ -39,6 +40,7 @@ async def healthz(services: ServicesDep) -> Response:
         driver=capabilities.storage_driver,
         isolation=capabilities.has_isolation,
         limits=capabilities.limits_summary,
+        postgres_warnings=list(capabilities.build_warnings),
         accepts_new=capabilities.creation_blocked_reason is None,
         storage_free_bytes=observed.free_bytes,
         storage_total_bytes=observed.total_bytes,

@@ -21,6 +21,7 @@ HEALTH_FIELDS = (
     "storage_free_bytes",
     "storage_total_bytes",
     "accepts_new",
+    "postgres_warnings",
 )
 
 
@@ -94,6 +95,8 @@ def _row(name: str, value: Any) -> tuple[str, str]:
         return name.removesuffix("_bytes").replace("_", " "), byte_sizes.format_mb_or_gb(value)
     if name == "gateway_workers":
         return "gateway workers", ", ".join(_format_worker(**worker) for worker in value)
+    if name == "postgres_warnings":
+        return "postgres", " ".join(value) or output.colorize("ok")
     if isinstance(value, bool):
         return name.replace("_", " "), "yes" if value else "no"
     return name.replace("_", " "), output.colorize(str(value))

@@ -152,6 +152,7 @@ class LocalEngine:
             has_isolation=parts.sandbox.has_isolation,
             limits_summary=parts.cgroups.summary,
             storage_driver=parts.volumes.driver.name,
+            build_warnings=self._builds.list_warnings(),
             creation_blocked_reason=free_space.explain_rejection(parts.folders, self._settings.free_space_floor),
         )
 

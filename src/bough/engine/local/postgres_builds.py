@@ -8,7 +8,7 @@ from bough.config import Settings
 from bough.engine.local.components import EngineComponents
 from bough.engine.local.computes.runs import ComputeRun
 from bough.engine.local.computes.spare_assignment import is_spare
-from bough.engine.local.installs import removal
+from bough.engine.local.installs import fallbacks, removal
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.os_errors import translate_os_errors
 from bough.engine.local.progress import Progress, ignore_progress
@@ -55,6 +55,11 @@ class PostgresBuilds:
             self._describe(pin, install, runs, is_default=pin in defaults)
             for pin, install in sorted(catalog.list_serving().items())
         )
+
+    def list_warnings(self) -> tuple[str, ...]:
+        preferred = self._parts.install_catalog.select_preferred()
+        required = [preferred[major] for major in self._settings.postgres_versions if major in preferred]
+        return tuple(text for install in required if (text := fallbacks.describe(install)))
 
     def _describe(self, pin: str, install: Install, runs: Iterable[ComputeRun], *, is_default: bool) -> Build:
         catalog = self._parts.install_catalog

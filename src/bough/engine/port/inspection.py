@@ -17,6 +17,7 @@ class Capabilities:
     has_isolation: bool  # every project runs under its own user
     limits_summary: str  # how the resources of computes are limited, in one sentence
     storage_driver: str  # how volumes are cloned
+    build_warnings: tuple[str, ...] = ()  # what Postgres builds for new projects lack, in one sentence each
     creation_blocked_reason: str | None = None  # why nothing can be created now, in one sentence
 
 
