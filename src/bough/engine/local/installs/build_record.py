@@ -19,6 +19,7 @@ class BuildRecord:
     packages: Mapping[str, str] = field(default_factory=dict)  # name → version
     requested: tuple[str, ...] = ()  # packages that the operator added to the default ones
     openssl_conf: str | None = None  # below the path
+    environment: Mapping[str, str] = field(default_factory=dict)  # variable → path below the path
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:

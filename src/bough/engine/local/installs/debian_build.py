@@ -14,6 +14,7 @@ from bough.engine.local.debian.errors import FileMissing, PackageError
 from bough.engine.local.debian.mirrors import Mirrors
 from bough.engine.local.debian.versions import DebianVersion
 from bough.engine.local.installs import (
+    catalog_policy,
     debian_packages,
     debian_tree,
     extension_policy,
@@ -122,6 +123,7 @@ def _complete(plan: BuildPlan, folder: Path) -> None:
         packages={each.name: each.version for each in plan.packages},
         requested=plan.requested,
         openssl_conf=openssl_conf.FILE,
+        environment=dict(catalog_policy.list_environment(debian_tree.extension_folder(folder, plan.major), folder)),
     ).write(folder)
 
 

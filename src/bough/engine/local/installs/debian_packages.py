@@ -9,18 +9,23 @@ from bough.postgres.extensions import catalog
 # The release of Debian that maintains the major version.
 RELEASES = {15: "bookworm", 17: "trixie", 18: "forky"}
 
-# Not needed by a server that the platform starts itself: helpers for administrators, translations, JIT (31 MB) and
-# interpreters that only scripts beside the server use. Time zones come from the machine, where Debian's Postgres
-# expects them.
+# Not needed by a server that the platform starts itself: helpers for administrators, translations, JIT (31 MB),
+# interpreters that only scripts beside the server use, and libraries that only refused extensions use (GDAL needs 90
+# packages). Time zones come from the machine, where Debian's Postgres expects them.
 _OMITTED = frozenset(
     [
         "adduser",
         "debconf",
         "dpkg",
+        "libgdal32",
+        "libgdal36",
+        "libgdal39",
         "libjson-perl",
         "libllvm14",
         "libllvm19",
         "libllvm21",
+        "libsfcgal1",
+        "libsfcgal2",
         "locales",
         "locales-all",
         "lsb-base",

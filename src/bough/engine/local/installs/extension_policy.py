@@ -5,18 +5,20 @@ import re
 from pathlib import Path
 
 from bough.engine.local.durable_files import write_atomically
-from bough.postgres.extensions import catalog, contrib, extension_files
+from bough.engine.local.installs import catalog_policy
+from bough.postgres.extensions import catalog, contrib, extension_files, extension_scripts
 
 _LIBRARY = re.compile(r"^module_pathname\s*=\s*'\$libdir/([\w.-]+)'", re.MULTILINE)
 
 
 def apply(extensions: Path, libraries: Path) -> None:
-    """Mark allowed extensions as trusted, and remove dangerous ones with their libraries."""
+    """Let tenants create the allowed extensions, and remove all others with their libraries."""
     complete_scripts(extensions)
+    catalog_policy.prepare(extensions, libraries)
     texts = {path.stem: path.read_text(errors="replace") for path in extensions.glob("*.control")}
     allowed = contrib.TRUSTED | {each.name for each in catalog.EXTENSIONS if each.is_allowed}
     for name in allowed & texts.keys():
-        write_atomically(extensions / f"{name}.control", extension_files.mark_trusted(texts[name]), mode=0o644)
+        catalog_policy.write_control_file(extensions / f"{name}.control")
     removed = texts.keys() - allowed - contrib.SUPERUSER_ONLY
     for name in removed:
         for path in [extensions / f"{name}.control", *extensions.glob(f"{name}--*.sql")]:
@@ -24,11 +26,13 @@ def apply(extensions: Path, libraries: Path) -> None:
     used = {library for name in texts.keys() - removed for library in _LIBRARY.findall(texts[name])}
     for library in {library for name in removed for library in _LIBRARY.findall(texts[name])} - used:
         (libraries / f"{library}.so").unlink(missing_ok=True)
+    catalog_policy.complete(extensions)
 
 
 def digest() -> str:
     """Return a text that changes with the policy."""
-    content = repr((sorted(contrib.TRUSTED), sorted(contrib.SCRIPT_ADDITIONS.items()), catalog.EXTENSIONS))
+    checks = [extension_scripts.add_checks("select f()", each, creates=True) for each in catalog.EXTENSIONS]
+    content = repr((sorted(contrib.TRUSTED), sorted(contrib.SCRIPT_ADDITIONS.items()), catalog.EXTENSIONS, checks))
     return hashlib.sha256(content.encode()).hexdigest()
 
 

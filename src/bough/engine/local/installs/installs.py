@@ -10,8 +10,8 @@ system  | the operating system's packages, used in place                      | 
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -46,6 +46,7 @@ class Install:
     bin: Path  # the folder of its programs
     openssl_conf: Path | None = None  # of an install with its own OpenSSL
     created_at: str = ""  # ISO 8601; orders installs of the same version
+    folders: Mapping[str, Path] = field(default_factory=dict)  # variable of the server → folder of an extension
 
     @property
     def pin(self) -> str:
@@ -59,7 +60,8 @@ class Install:
     @property
     def environment(self) -> dict[str, str]:
         """Variables that its programs need."""
-        return {} if self.openssl_conf is None else {"OPENSSL_CONF": str(self.openssl_conf)}
+        paths = {**self.folders, **({} if self.openssl_conf is None else {"OPENSSL_CONF": self.openssl_conf})}
+        return {name: str(path) for name, path in paths.items()}
 
     @property
     def sort_key(self) -> tuple[int, tuple[int, ...], str]:
@@ -111,13 +113,14 @@ def read_install(folder: Path) -> Install | None:
         return None
     flavour, major, version = _FLAVOURS[name[1]], int(name[2]), f"{name[2]}.{name[3]}"
     if flavour is Flavour.NPM:
-        bin_folder, created_at, openssl_conf = folder / "bin", "", None
+        bin_folder, created_at, openssl_conf, folders = folder / "bin", "", None, {}
     else:
         record = BuildRecord.read(folder)
         if record is None:
             return None
         bin_folder, created_at = folder / record.bin, record.created_at
         openssl_conf = folder / record.openssl_conf if record.openssl_conf else None
+        folders = {name: folder / path for name, path in record.environment.items()}
     if not (bin_folder / "postgres").is_file():
         return None
     return Install(
@@ -129,6 +132,7 @@ def read_install(folder: Path) -> Install | None:
         bin=bin_folder,
         openssl_conf=openssl_conf,
         created_at=created_at,
+        folders=folders,
     )
 
 

@@ -1,0 +1,27 @@
+"""pgAudit: an audit log of statements."""
+
+from bough.postgres.extensions.extension import Extension
+
+# Its parameters are for superusers. The owner of the extension may set them, also with ALTER DATABASE and ALTER ROLE.
+# The script of version 1.7 quotes the two schemas of the path as one name.
+_ADDITIONS = """
+alter function pgaudit_ddl_command_end() set search_path = pg_catalog, pg_temp;
+alter function pgaudit_sql_drop() set search_path = pg_catalog, pg_temp;
+grant set on parameter pgaudit.log, pgaudit.log_catalog, pgaudit.log_client, pgaudit.log_level, pgaudit.log_parameter,
+    pgaudit.log_relation, pgaudit.log_rows, pgaudit.log_statement, pgaudit.log_statement_once, pgaudit.role
+    to @extowner@;
+"""
+
+
+PGAUDIT = Extension(
+    name="pgaudit",
+    summary="writes statements to the audit log",
+    package="postgresql-{major}-pgaudit",
+    is_in_default_build=True,
+    preload_library="pgaudit",
+    script_additions={"pgaudit--*.sql": _ADDITIONS},
+    review=(
+        "Two event trigger functions in C, SECURITY DEFINER with a fixed search_path, query only functions of "
+        "pg_catalog. Audit lines go to the log of the compute."
+    ),
+)
