@@ -24,7 +24,7 @@ _DEFINES = re.compile(
 _EXECUTES_ANYWAY = re.compile(
     r"create\s+(unlogged\s+)?table\s.*\bas\s+(select|with)\b|create\s+materialized", re.I | re.S
 )
-_WORD = re.compile(r"[a-z_][a-z0-9_$]*", re.IGNORECASE)
+_WORD = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE)
 
 
 def list_statements(script: str) -> Iterator[str]:
