@@ -1,6 +1,6 @@
 """Build the specs of branches and computes from rows. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from bough.domain.allowance import Fullness
@@ -104,7 +104,8 @@ def build_compute_spec(
     *,
     branch_endpoints: Iterable[Endpoint] = (),
 ) -> ComputeSpec:
-    """`branch_endpoints` are all endpoints of the branch."""
+    """`roles`, `databases` and `branch_endpoints` are all those of the branch."""
+    databases = list(databases)
     other_endpoints = [each for each in branch_endpoints if each.id != endpoint.id]
     spec = ComputeSpec(
         project_id=project.id,
@@ -114,7 +115,7 @@ def build_compute_spec(
         install=project.install,
         max_cu=endpoint.max_cu,
         min_cu=endpoint.min_cu,
-        settings={**_build_settings(project, branch, endpoint), **_build_fullness_settings(branch)},
+        settings={**_build_settings(project, branch, endpoint, databases), **_build_fullness_settings(branch)},
         is_read_only=branch.fullness is Fullness.OVERFULL,
         roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_pending else None) for role in roles),
         databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases if each.is_pending),
@@ -155,14 +156,19 @@ def _build_fullness_settings(branch: Branch) -> dict[str, str]:
     return {} if branch.fullness is Fullness.BELOW_LIMIT else {"default_transaction_read_only": "on"}
 
 
-def _build_settings(project: Project, branch: Branch, endpoint: Endpoint) -> dict[str, str]:
+def _build_settings(
+    project: Project, branch: Branch, endpoint: Endpoint, databases: Collection[Database] = ()
+) -> dict[str, str]:
     requested = tenant_settings.filter_accepted(endpoint.settings.get(tenant_settings.SETTINGS_KEY), project.pg_version)
     libraries = preload_libraries.select(
         project.settings.get(preload_libraries.SETTINGS_KEY),
         endpoint.settings.get(preload_libraries.SETTINGS_KEY),
         project.pg_version,
     )
-    jobs = scheduled_jobs.build_settings(libraries, database=DEFAULT_NAME, is_copy=branch.is_copy)
+    oldest = min(databases, key=lambda each: each.id, default=None)
+    jobs = scheduled_jobs.build_settings(
+        libraries, database=oldest.name if oldest else DEFAULT_NAME, is_copy=branch.is_copy
+    )
     settings = build_compute_settings(
         endpoint.max_cu, logical_replication=project.has_logical_replication, requested=jobs | requested
     )

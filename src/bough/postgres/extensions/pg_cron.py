@@ -38,6 +38,7 @@ PG_CRON = Extension(
     name="pg_cron",
     summary="runs statements at set times",
     package="postgresql-{major}-cron",
+    majors=frozenset({17, 18}),  # the version for 15 could not leave jobs out on copies of a branch
     is_in_default_build=True,
     preload_library="pg_cron",
     settings={
