@@ -19,14 +19,17 @@ from bough.postgres.tenant_settings.value_types import (
 
 _INT_MAX = 2**31 - 1
 _LEVELS = ("debug5", "debug4", "debug3", "debug2", "debug1", "info", "notice", "warning", "log")
+_LEVEL = re.compile("|".join(_LEVELS), re.IGNORECASE)
 _DATABASE = re.compile(r"[^\x00-\x1f\x7f]{1,63}")
 _ROLE = re.compile(r"[^\x00-\x1f\x7f,]{0,63}")
 _AUDIT_CLASS = "(all|ddl|function|misc|misc_set|none|read|role|write)"
 _AUDIT_CLASSES = re.compile(rf"-?{_AUDIT_CLASS}( *, *-?{_AUDIT_CLASS})*", re.IGNORECASE)
 
 
-def _booleans(prefix: str, names: str) -> list[Setting]:
-    return [Setting(name=f"{prefix}.{name}", value_type=BoolType()) for name in names.split()]
+def _booleans(prefix: str, names: str, *, needs_restart: bool = False) -> list[Setting]:
+    return [
+        Setting(name=f"{prefix}.{name}", value_type=BoolType(), needs_restart=needs_restart) for name in names.split()
+    ]
 
 
 def _integer(
@@ -55,14 +58,14 @@ AUTO_EXPLAIN = (
 )
 
 PG_CRON = (
-    *_booleans("cron", "launch_active_jobs log_statement"),
-    Setting(name="cron.log_run", value_type=BoolType(), needs_restart=True),
+    *_booleans("cron", "launch_active_jobs"),
+    *_booleans("cron", "log_run log_statement", needs_restart=True),
     Setting(
         name="cron.database_name",
         value_type=PatternType(_DATABASE, "the name of the database with the extension"),
         needs_restart=True,
     ),
-    _integer("cron.max_running_jobs", 0, 32, needs_restart=True),
+    _integer("cron.max_running_jobs", 0, 100, allowed_range=(0, 32), needs_restart=True),
     Setting(
         name="cron.timezone",
         value_type=ListedType(
@@ -92,8 +95,8 @@ PGAUDIT = (
         name="pgaudit.log",
         value_type=PatternType(_AUDIT_CLASSES, "classes of statements with commas between them, such as ddl, write"),
     ),
-    Setting(name="pgaudit.log_level", value_type=EnumType(_LEVELS)),
-    _integer("pgaudit.log_parameter_max_size", 0, _INT_MAX, "B"),
+    Setting(name="pgaudit.log_level", value_type=PatternType(_LEVEL, f"one of {', '.join(_LEVELS)}")),
+    _integer("pgaudit.log_parameter_max_size", 0, _INT_MAX // 2),
     Setting(name="pgaudit.role", value_type=PatternType(_ROLE, "the name of a role")),
 )
 
