@@ -159,6 +159,10 @@ ALLOWED_FUNCTIONS: dict[str, dict[str, str]] = {
         "list_pids_of_user": "/proc",
         "runs_as_user": "/proc, written by the kernel",
     },
+    "engine/local/isolation/openssl_limits.py": {
+        "_ensure_library": "a file in the cache, or in the home of an ordinary user",
+        "_replace": "a new file in the same folder",
+    },
     "engine/local/isolation/uid_cleanup.py": {"_remove_ipc": "/proc/sysvipc"},
     "engine/local/volumes/wal_archive_link.py": {
         "ensure_wal_archive": "the archive itself, in a folder of the platform",

@@ -18,7 +18,7 @@ from bough.engine.local.installs import download
 from bough.engine.local.isolation import mount_namespace
 from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.port import Readiness
-from security.shared_library import compile_library
+from security.shared_library import write_library
 from support.attacker import Attacker
 from support.engine_home import Compute, EngineHome, home_on_driver
 from support.folders import temporary_folder
@@ -66,7 +66,7 @@ async def test_neither_a_program_nor_a_library(home: EngineHome) -> None:
     folders = (".", "pg_wal", str(compute.volume_folder / "archive"), *WORLD_WRITABLE)
     assert set((await runs(compute, *folders)).values()) == {REFUSED}
     marker = compute.data_folder / "ran"
-    library = compile_library(compute.data_folder, marker)
+    library = write_library(compute.data_folder, marker)
     async with compute.connect("bough_admin") as db:
         with pytest.raises(asyncpg.PostgresError, match="could not load library"):
             await db.execute(f"load '{library}'")

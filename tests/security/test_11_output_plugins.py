@@ -12,8 +12,8 @@ import pytest
 from bough.domain.catalog_change import CreateRole
 from bough.engine.port import Readiness
 from bough.engine.spec import DatabaseSpec, RoleSpec, build_compute_settings
-from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE, output_plugins, template
-from security.shared_library import compile_library
+from bough.postgres import ADMIN_ROLE, MAINTENANCE_DATABASE, output_plugins, slot_file, template
+from security.shared_library import write_library
 from support.engine_home import ROLE, VERIFIER, Compute, EngineHome, make_branch_spec, temporary_home
 
 LOGICAL = build_compute_settings(0.25, logical_replication=True)
@@ -47,7 +47,7 @@ async def test_a_library_of_the_tenants_never_runs(publisher: Compute) -> None:
     """This holds in existing databases, in copies of both templates and in a copy of a tenant's database."""
     marker = publisher.data_folder / "ran"
     # The data directory is the working directory of the server, so a relative path is enough.
-    compile_library(publisher.data_folder, marker)
+    write_library(publisher.data_folder, marker)
     async with publisher.connect() as db:
         with suppress(asyncpg.PostgresError):
             await db.fetchval(CREATE_SLOT, "./attack.so")
@@ -206,15 +206,21 @@ async def test_a_dump_elsewhere_would_know_nothing_of_it(publisher: Compute) -> 
     assert await publisher.fetch_value(changed_privileges) is None
 
 
-async def test_a_build_that_looks_itself_is_left_as_it_is(home: EngineHome) -> None:
-    """A build of the system may be newer than ours and check plugins itself."""
-    majors = [major for major in home.engine.capabilities().installs if major != 17]
-    for major in majors:
+async def test_servers_that_check_plugins_themselves_are_limited_too(home: EngineHome, publisher: Compute) -> None:
+    """Their branch may go back to an earlier build, and clients may connect before anything else."""
+    has_own_check = "select count(*) from pg_settings where name = 'output_plugin_libraries'"
+    assert await publisher.fetch_value(has_own_check) == 1
+    for database in ("neondb", "postgres"):
+        has_our_check = "select count(*) from pg_proc where proname = 'bough_output_plugin'"
+        assert await publisher.fetch_value(has_our_check, database=database) == 1
+
+
+async def test_other_major_versions_are_limited_and_have_the_same_files(home: EngineHome) -> None:
+    for major in (major for major in home.engine.capabilities().installs if major != 17):
         compute = await home.create_compute(major, settings=LOGICAL)
-        own_check = await compute.fetch_value("select count(*) from pg_settings where name = 'output_plugin_libraries'")
-        our_check = await compute.fetch_value("select count(*) from pg_proc where proname = 'bough_output_plugin'")
-        assert (own_check, our_check) in ((1, 0), (0, 1))
         async with compute.connect() as db:
             await db.execute("select pg_create_logical_replication_slot('own', 'pgoutput')")
             with pytest.raises(asyncpg.PostgresError, match=r"output plugin|output_plugin_libraries"):
                 await db.fetchval(CREATE_SLOT, "/tmp/attack")
+        state = (compute.data_folder / "pg_replslot" / "own" / "state").read_bytes()
+        assert slot_file.parse_plugin(state) == b"pgoutput"

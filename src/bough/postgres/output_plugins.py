@@ -1,24 +1,21 @@
 """Which libraries may decode WAL for a tenant, and how Postgres enforces it.
 
 Before the releases of August 2026 (17.11, 16.15 and so on), a role with REPLICATION could name any library as an
-output plugin, and its code ran in the server (CVE-2026-6471). Later releases have `output_plugin_libraries`, whose
-default is the list below. In earlier ones, the two functions that take a plugin are renamed and revoked from public,
-and functions with the old names and arguments check the plugin first.
+output plugin, and its code ran in the server (CVE-2026-6471). Later releases have `output_plugin_libraries`. In
+earlier ones, the two functions that take a plugin are renamed and revoked from public, and functions with the old names
+and arguments check the plugin first. This is done on later releases, too, because a branch may go back to an earlier
+one, and its clients may connect before anything else.
 """
 
+from bough.domain.output_plugins import OUTPUT_PLUGINS
 from bough.postgres import ADMIN_ROLE, RESERVED_PREFIX, TENANTS_ROLE
 from bough.postgres.quoting import identifier
 
-ALLOWED = ("pgoutput", "test_decoding")
-
 # Set after the plugin check is installed in every database of the server. Only a superuser can set this comment.
-ROLE_COMMENT = f"logical replication is on, with the output plugins {', '.join(ALLOWED)}"
+ROLE_COMMENT = f"logical replication is on, with the output plugins {', '.join(OUTPUT_PLUGINS)}"
 _MARK_NOW = f"pg_catalog.shobj_description('{ADMIN_ROLE}'::pg_catalog.regrole, 'pg_authid')"
 
-SELECT_STATE = f"""
-    select {_MARK_NOW} as mark,
-           exists (select from pg_catalog.pg_settings where name = 'output_plugin_libraries') as is_checked_by_postgres
-"""
+SELECT_MARK = f"select {_MARK_NOW}"
 IS_LOGICAL_REPLICATION_ON = f"select {_MARK_NOW} is not null"
 SET_ROLE_COMMENT = f"comment on role {ADMIN_ROLE} is '{ROLE_COMMENT}'"
 
@@ -83,9 +80,9 @@ begin
             raise insufficient_privilege using message = 'permission denied to use replication slots',
                 detail = 'Only roles with the REPLICATION attribute may use replication slots.';
         end if;
-        if plugin not in ({", ".join(f"'{name}'" for name in ALLOWED)}) then
+        if plugin not in ({", ".join(f"'{name}'" for name in OUTPUT_PLUGINS)}) then
             raise insufficient_privilege using message = pg_catalog.format('output plugin "%s" is not allowed', plugin),
-                hint = 'Use one of these: {", ".join(ALLOWED)}.';
+                hint = 'Use one of these: {", ".join(OUTPUT_PLUGINS)}.';
         end if;
         return plugin;
     end $function$;

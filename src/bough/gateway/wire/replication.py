@@ -7,9 +7,10 @@ with one of its keywords is SQL. Physical replication would copy the whole clust
 import re
 from enum import Enum
 
+from bough.domain.output_plugins import OUTPUT_PLUGINS
 from bough.gateway.wire.messages import ErrorResponse
 
-OUTPUT_PLUGINS = frozenset((b"pgoutput", b"test_decoding"))  # the same as `bough.postgres.output_plugins` allows in SQL
+_OUTPUT_PLUGINS = frozenset(name.encode() for name in OUTPUT_PLUGINS)
 MAX_INSPECTED_BYTES = 8192  # replication commands are shorter
 
 # The tokens of the walsender: a quoted name, a name or keyword, or any other character.
@@ -85,12 +86,12 @@ def _check_slot(after_name: list[bytes]) -> ErrorResponse | None:
         return PHYSICAL_REPLICATION_UNSUPPORTED
     plugin = after_name[1]
     plugin = plugin[1:-1] if plugin.startswith(b'"') else plugin.lower()
-    return None if plugin in OUTPUT_PLUGINS else _unsupported_plugin_error(plugin)
+    return None if plugin in _OUTPUT_PLUGINS else _unsupported_plugin_error(plugin)
 
 
 def _unsupported_plugin_error(plugin: bytes) -> ErrorResponse:
     return ErrorResponse(
         sqlstate="0A000",
         message=f'the output plugin "{plugin[:100].decode(errors="replace")}" is not available here',
-        hint=f"Use one of {', '.join(sorted(name.decode() for name in OUTPUT_PLUGINS))}.",
+        hint=f"Use one of {', '.join(OUTPUT_PLUGINS)}.",
     )

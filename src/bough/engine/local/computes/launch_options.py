@@ -1,15 +1,19 @@
 """The command line and the folders that the process of a compute is started with."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bough.engine.local.folders import Folders
+from bough.engine.local.installs import server_parameters
 from bough.engine.local.installs.installs import Install
+from bough.engine.local.isolation import openssl_limits
 from bough.engine.local.isolation.mount_namespace import MountNamespace
 from bough.engine.local.isolation.sandbox import ENVIRONMENT, Identity
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.port import EngineError
 from bough.engine.spec import ComputeSpec
+from bough.postgres import library_parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +29,9 @@ class LaunchOptions:
     log: Path
     owner: Identity
     namespace: MountNamespace
+    environment: Mapping[str, str]
+    library_parameters: Mapping[str, str]
     is_standby: bool = False  # a read replica, or read-only
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return ENVIRONMENT | self.install.environment
 
     @property
     def command(self) -> list[str]:
@@ -41,6 +43,7 @@ class LaunchOptions:
             "unix_socket_directories": self.sockets,
             "listen_addresses": "",
             "port": 5432,
+            **self.library_parameters,
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return [self.install.program_path("postgres"), "-D", str(self.data), *options]
@@ -62,6 +65,7 @@ def read_checked_record(folder: VolumeFolder, install: Install) -> VolumeRecord:
 def build_launch_options(
     spec: ComputeSpec, install: Install, folders: Folders, folder: VolumeFolder, record: VolumeRecord
 ) -> LaunchOptions:
+    protection = openssl_limits.build_environment(install.program_path("postgres"), folders.cache, folders.home)
     return LaunchOptions(
         install=install,
         from_template=record.source_volume_id is None,
@@ -72,5 +76,9 @@ def build_launch_options(
         log=folders.log_file(spec.endpoint_id),
         owner=folder.owner,
         namespace=folders.mount_namespace,
+        environment=ENVIRONMENT | install.environment | protection,
+        library_parameters=library_parameters.build_arguments(
+            spec.settings, server_parameters.list_parameters(install)
+        ),
         is_standby=spec.primary is not None or spec.is_read_only,
     )

@@ -15,11 +15,9 @@ logger = log.get_logger(component="engine")
 
 
 async def ensure_enabled(sockets: Path, session: ComputeSession, major: int) -> None:
-    [state] = await session.fetch(output_plugins.SELECT_STATE)
-    if state["mark"] != output_plugins.ROLE_COMMENT:
-        is_restricted = state["is_checked_by_postgres"] or await _restrict_all(sockets, session, major)
-        if not is_restricted:
-            return
+    [(mark,)] = await session.fetch(output_plugins.SELECT_MARK)
+    if mark != output_plugins.ROLE_COMMENT and not await _restrict_all(sockets, session, major):
+        return
     await session.execute(output_plugins.GRANT_REPLICATION, output_plugins.SET_ROLE_COMMENT)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from bough import clock
 from bough.engine.local.computes import backup_label, postmaster, standby_files
 from bough.engine.local.computes.compute_log import START_MARKER, read_start_error
+from bough.engine.local.computes.foreign_slots import remove_foreign_slots
 from bough.engine.local.computes.launch_options import LaunchOptions
 from bough.engine.local.computes.pid_file import PID_FILE_NAME, READY, PidFile
 from bough.engine.local.computes.postmaster_process import Postmaster, is_stuck_in_shutdown
@@ -39,6 +40,7 @@ def start(launch: LaunchOptions, start_context: AbstractContextManager[None]) ->
     """Start the process inside `start_context` and return its pid. No postmaster may run on the data directory."""
     try:
         clean_up_after_crash(launch.data, launch.wal)
+        remove_foreign_slots(launch.data)
         if launch.is_standby:
             standby_files.create_signal(launch.data, launch.owner)
         else:

@@ -5,11 +5,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bough.domain.output_plugins import OUTPUT_PLUGINS
 from bough.engine.local.isolation.system_users import SocketUsers
 from bough.engine.spec import ComputeSpec
 from bough.postgres import pg_hba, postgresql_conf, storage
 
-_LOGICAL, _NO_LOGICAL = "logical", "no-logical"
+# With the allowed output plugins, so that a change of them is applied.
+_LOGICAL, _NO_LOGICAL = f"logical:{','.join(OUTPUT_PLUGINS)}", "no-logical"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
