@@ -1,6 +1,9 @@
 """Health checks without a key, and metrics for Prometheus."""
 
 import re
+from dataclasses import replace
+
+import pytest
 
 import bough
 from bough.access.metrics_token import load_metrics_token
@@ -24,6 +27,21 @@ async def test_health_needs_no_key_and_counts(api_app: ApiApp, caller: Caller) -
     assert after["projects"] == before["projects"] + 1
     assert after["operations_open"] == before["operations_open"] + 2
     assert after["computes_running"] == 0
+
+
+async def test_health_names_vulnerable_builds_that_projects_use(
+    api_app: ApiApp, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await caller.create_project()
+    engine = api_app.platform.engine
+    used = engine.capabilities().installs[17]
+    changed = replace(
+        engine.capabilities(), build_warnings=("New.",), vulnerable_builds={used: "Old.", "npm-99": "Unused."}
+    )
+    monkeypatch.setattr(engine, "capabilities", lambda: changed)
+    async with api_app.client() as client:
+        health = (await client.get(f"{ROOT}/healthz")).json()
+    assert health["postgres_warnings"] == ["New.", "Old."]
 
 
 async def test_metrics_count_requests_by_route(api_app: ApiApp, caller: Caller) -> None:

@@ -2,22 +2,27 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from bough.cli import api_client
 from bough.cli.doctor import builds
 from bough.cli.doctor.finding import Verdict
 from bough.config import Settings
 from bough.engine.local.debian import apt_configuration
 from bough.engine.local.debian.apt_configuration import AptConfiguration
 from bough.engine.local.debian.errors import PackageError
+from bough.engine.local.debian.versions import DebianVersion
 from bough.engine.local.installs import (
     debian_build,
     debian_packages,
     download,
     fallbacks,
     installs,
+    locks,
     npm_build,
+    npm_packages,
     security_fixes,
     staging,
     time_zones,
@@ -28,6 +33,7 @@ from bough.engine.local.installs.build_record import BuildRecord
 from bough.engine.local.installs.installs import Flavour, Install
 from bough.engine.local.progress import ignore_progress
 from bough.engine.port import EngineError
+from bough.supervisor import state
 
 MIRROR = "file:///nowhere"
 FIX = "Set debian_mirror to the address of a Debian mirror"
@@ -139,7 +145,7 @@ def test_a_version_that_debian_lacks_comes_from_npm_and_is_marked(
     assert install is OLD
     assert note == (
         "Postgres 16.14 comes from npm, without pgvector and other added extensions and without the security fixes of "
-        "newer versions. Use Postgres 15 or 17 or 18 for new projects, because Debian has no Postgres 16."
+        "16.16. Use Postgres 15 or 17 or 18 for new projects, because Debian has no Postgres 16."
     )
 
 
@@ -195,6 +201,20 @@ def test_with_a_mirror_the_doctor_suggests_only_the_update(tmp_path: Path) -> No
     assert "postgres update" in finding.fix
 
 
+def test_the_doctor_adds_what_the_running_platform_says_about_other_builds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_build(tmp_path, "wheel-17.11")
+    settings = Settings(home=tmp_path, cache=tmp_path)
+    own = builds.check_postgres(settings)
+    monkeypatch.setattr(state, "read_running", Mock())
+    reported = {"postgres_warnings": [own.message, "npm-16: It has holes."]}
+    monkeypatch.setattr(api_client, "fetch_health", lambda _address: reported)
+    finding = builds.check_postgres(settings)
+    assert finding.message == f"{own.message} npm-16: It has holes."
+    assert finding.fix == own.fix
+
+
 def test_the_doctor_looks_for_time_zones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(home=tmp_path, cache=tmp_path)
     assert builds.check_time_zones(settings).verdict is Verdict.OK
@@ -203,6 +223,46 @@ def test_the_doctor_looks_for_time_zones(tmp_path: Path, monkeypatch: pytest.Mon
     create_build(tmp_path, "debian-17.12-0+deb13u1-x")
     finding = builds.check_time_zones(settings)
     assert (finding.verdict, finding.fix) == (Verdict.FAILED, "apt-get install tzdata")
+
+
+@pytest.mark.parametrize(
+    ("flavour", "version", "missing", "suggestion"),
+    [
+        (Flavour.DEBIAN, "17.10", "Debian, without 75 known security fixes", "postgres update`, and again later"),
+        (Flavour.DEBIAN, "18.6", "Debian, without the security fixes of 18.7", "postgres update`, and again later"),
+        (Flavour.NPM, "17.10", "without 75 known security fixes", "run `bough postgres update`"),
+        (Flavour.NPM, "16.14", "without the security fixes of 16.16", "use Postgres 15 or 17 or 18"),
+        (Flavour.NPM, "14.23", "security fixes, because Postgres 14 is no longer maintained", "use Postgres 15 or 17"),
+        (Flavour.SYSTEM, "15.19", "known security fixes", "update the machine's packages of Postgres 15"),
+        (
+            Flavour.SYSTEM,
+            "16.15",
+            "without the security fixes of 16.16",
+            "update the machine's packages of Postgres 16",
+        ),
+    ],
+)
+def test_a_vulnerable_build_is_explained(flavour: Flavour, version: str, missing: str, suggestion: str) -> None:
+    text = fallbacks.explain_vulnerable("the-pin", make_install(flavour, version))
+    assert text is not None
+    assert text.startswith(f"the-pin: Postgres {version} comes from ")
+    assert missing in text
+    assert suggestion in text
+
+
+@pytest.mark.parametrize("version", ["15.20", "16.16", "17.12", "17.13", "18.7", "19.0"])
+@pytest.mark.parametrize("flavour", Flavour)
+def test_a_build_with_all_fixes_is_not_vulnerable(flavour: Flavour, version: str) -> None:
+    assert fallbacks.explain_vulnerable("pin", make_install(flavour, version)) is None
+
+
+def test_every_build_of_npm_is_vulnerable_and_the_default_one_is_not() -> None:
+    for version in npm_packages.VERSIONS.values():
+        assert security_fixes.describe_missing(version.rpartition(".0-")[0])
+    for architecture in ("amd64", "arm64"):
+        [server] = [each for each in locks.read("postgres-17", architecture) if each.name == "postgresql-17"]
+        version = DebianVersion(server.version).without_epoch.partition("-")[0]
+        assert security_fixes.describe_missing(version) is None
 
 
 def test_only_debians_build_needs_no_explanation() -> None:

@@ -208,3 +208,14 @@ def test_a_rollback_needs_an_earlier_build(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, cache=tmp_path / "cache")
     with pytest.raises(EngineError, match="no earlier build of Postgres 17"):
         update.roll_back(settings, 17)
+
+
+async def test_a_vulnerable_build_is_explained_until_another_one_serves_its_pin(
+    home: EngineHome, npm: Install, debian: Install
+) -> None:
+    add_install(home.settings.cache, debian)
+    await home.restart_control()
+    assert "without 75 known security fixes" in home.engine.capabilities().vulnerable_builds[npm.pin]
+    select(home.settings, debian)
+    await home.engine.follow_builds()
+    assert not home.engine.capabilities().vulnerable_builds.keys() & {npm.pin, debian.pin}

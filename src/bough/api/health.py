@@ -7,6 +7,7 @@ from bough.api import compute_metrics, metrics
 from bough.api.dependencies import ServicesDep, check_metrics_access
 from bough.api.schemas import View, to_response
 from bough.control.services import Services
+from bough.engine.port import Capabilities
 from bough.operations import crashes
 
 router = APIRouter(tags=["Health"])
@@ -40,7 +41,7 @@ async def healthz(services: ServicesDep) -> Response:
         driver=capabilities.storage_driver,
         isolation=capabilities.has_isolation,
         limits=capabilities.limits_summary,
-        postgres_warnings=list(capabilities.build_warnings),
+        postgres_warnings=await _list_postgres_warnings(services, capabilities),
         accepts_new=capabilities.creation_blocked_reason is None,
         storage_free_bytes=observed.free_bytes,
         storage_total_bytes=observed.total_bytes,
@@ -58,6 +59,16 @@ async def prometheus(services: ServicesDep) -> Response:
         counts["computes_running"] = len(sample.observed.running_endpoints)
     text = metrics.render(counts, compute_metrics.build_families(services, sample))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _list_postgres_warnings(services: Services, capabilities: Capabilities) -> list[str]:
+    """List what is missing in the builds that new projects get, and in vulnerable ones that other projects use."""
+    warnings = list(capabilities.build_warnings)
+    if capabilities.vulnerable_builds:
+        async with services.store.read() as rows:
+            used = await rows.projects.count_by_install()
+        warnings += [text for pin, text in capabilities.vulnerable_builds.items() if pin in used]
+    return warnings
 
 
 async def _count_objects(services: Services) -> dict[str, int]:

@@ -3,6 +3,7 @@
 import shlex
 
 from bough.cli import api_client, output
+from bough.cli.doctor import builds
 from bough.cli.operator_client import read_operator_key
 from bough.config import DEFAULT_API_PORT, Settings
 from bough.control.people.operator import operator_link_file
@@ -20,6 +21,8 @@ def show(settings: Settings, ports: Ports, *, json: bool, detached: bool) -> Non
     address = ApiAddress(settings.listen, ports.api_port)
     key = read_operator_key(settings)
     sign_in_url = _sign_in_url(settings, ports)
+    for warning in builds.list_project_warnings(settings):
+        output.print_note(f"{output.colorize('warning')}: {warning}")
     if json:
         output.print_json(
             {

@@ -1,11 +1,14 @@
 """Checks of the Postgres builds on this machine, and of what they need."""
 
-from bough.cli import output, postgres_install
+from collections.abc import Iterable
+
+from bough.cli import api_client, output, postgres_install
 from bough.cli.doctor.finding import Finding, failed, ok, warning
 from bough.config import Settings
 from bough.engine.local.debian import apt_configuration
 from bough.engine.local.installs import fallbacks, installs, time_zones
 from bough.engine.local.installs.installs import Flavour, Install
+from bough.supervisor import state
 
 _NEED_TIME_ZONES = (Flavour.DEBIAN, Flavour.WHEEL)
 
@@ -18,11 +21,19 @@ def check_postgres(settings: Settings) -> Finding:
             return failed("postgres", *problem)
         return ok("postgres", f"Postgres {', '.join(str(version) for version in missing)} will be downloaded")
     found = _list_installs(settings)
-    warnings = [text for install in found if (text := fallbacks.describe(install))]
+    warnings = [*_list_warnings(found), *list_project_warnings(settings)]
     if not warnings:
         return ok("postgres", ", ".join(f"Postgres {install.version} from Debian" for install in found))
-    inferior = next(install for install in found if fallbacks.describe(install))
-    return warning("postgres", " ".join(warnings), _suggest(settings, inferior))
+    inferior = next((install for install in found if fallbacks.describe(install)), None)
+    return warning("postgres", " ".join(warnings), _suggest(settings, inferior) if inferior else "")
+
+
+def list_project_warnings(settings: Settings) -> list[str]:
+    """Return what the running platform says about builds that only existing projects use."""
+    running = state.read_running(settings)
+    health = api_client.fetch_health(running.api_address) if running else None
+    known = _list_warnings(_list_installs(settings))
+    return [text for text in (health or {}).get("postgres_warnings", []) if text not in known]
 
 
 def check_time_zones(settings: Settings) -> Finding:
@@ -42,6 +53,10 @@ def _list_installs(settings: Settings) -> list[Install]:
     except PermissionError:
         return []
     return [preferred[major] for major in settings.postgres_versions if major in preferred]
+
+
+def _list_warnings(found: Iterable[Install]) -> list[str]:
+    return [text for install in found if (text := fallbacks.describe(install))]
 
 
 def _suggest(settings: Settings, install: Install) -> str:

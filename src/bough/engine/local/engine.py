@@ -153,6 +153,7 @@ class LocalEngine:
             limits_summary=parts.cgroups.summary,
             storage_driver=parts.volumes.driver.name,
             build_warnings=self._builds.list_warnings(),
+            vulnerable_builds=self._builds.explain_vulnerable(),
             creation_blocked_reason=free_space.explain_rejection(parts.folders, self._settings.free_space_floor),
         )
 

@@ -57,9 +57,17 @@ class PostgresBuilds:
         )
 
     def list_warnings(self) -> tuple[str, ...]:
+        return tuple(text for install in self._list_required() if (text := fallbacks.describe(install)))
+
+    def explain_vulnerable(self) -> dict[str, str]:
+        required = self._list_required()
+        others = {pin: each for pin, each in self._parts.install_catalog.list_serving().items() if each not in required}
+        explained = {pin: fallbacks.explain_vulnerable(pin, install) for pin, install in others.items()}
+        return {pin: text for pin, text in explained.items() if text}
+
+    def _list_required(self) -> list[Install]:
         preferred = self._parts.install_catalog.select_preferred()
-        required = [preferred[major] for major in self._settings.postgres_versions if major in preferred]
-        return tuple(text for install in required if (text := fallbacks.describe(install)))
+        return [preferred[major] for major in self._settings.postgres_versions if major in preferred]
 
     def _describe(self, pin: str, install: Install, runs: Iterable[ComputeRun], *, is_default: bool) -> Build:
         catalog = self._parts.install_catalog

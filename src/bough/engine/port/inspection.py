@@ -18,6 +18,8 @@ class Capabilities:
     limits_summary: str  # how the resources of computes are limited, in one sentence
     storage_driver: str  # how volumes are cloned
     build_warnings: tuple[str, ...] = ()  # what Postgres builds for new projects lack, in one sentence each
+    # What other builds with known vulnerabilities lack, and what to do, by pin.
+    vulnerable_builds: Mapping[str, str] = field(default_factory=dict)
     creation_blocked_reason: str | None = None  # why nothing can be created now, in one sentence
 
 

@@ -8,6 +8,9 @@ from functools import cache
 from importlib import resources
 
 FILE = "security-fixes.txt"
+# The minor versions with all fixes of November 2026, also of versions that Debian does not have, or not yet.
+_FIXED_MINORS = {15: 20, 16: 16, 17: 12, 18: 7}
+_UNMAINTAINED = frozenset({14})
 _PACKAGE = "bough.engine.local.installs.generated"
 
 
@@ -15,6 +18,17 @@ def list_missing(version: str) -> tuple[str, ...]:
     """Return the known vulnerabilities that later minor versions than this one fix."""
     major = version.partition(".")[0]
     return list_after(version, {each: fixes for each, fixes in _read().items() if each.partition(".")[0] == major})
+
+
+def describe_missing(version: str) -> str | None:
+    """Return what a version such as 17.10 lacks, such as "75 known security fixes"; None if it has all fixes."""
+    major, minor = _parse_version(version)
+    if major in _UNMAINTAINED:
+        return f"security fixes, because Postgres {major} is no longer maintained"
+    if known := list_missing(version):
+        return f"{len(known)} known security fixes"
+    fixed = _FIXED_MINORS.get(major, 0)
+    return f"the security fixes of {major}.{fixed}" if minor < fixed else None
 
 
 def list_majors() -> set[int]:
