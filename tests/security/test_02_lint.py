@@ -17,6 +17,7 @@ TENANT_FILE_MODULES = {
 
 # Modules and packages that access no tenant's folder.
 MODULES_WITHOUT_TENANT_FILES = {
+    "engine/local/debian/": "packages in the cache and files of apt, which only the platform can write",
     "engine/local/installs/": "builds of Postgres in the cache, which only the platform can write",
     "engine/local/isolation/cgroups.py": "control groups: files of the kernel",
     "engine/local/isolation/cgroup_files.py": "control groups: files of the kernel",
@@ -89,6 +90,8 @@ ALLOWED_FUNCTIONS: dict[str, dict[str, str]] = {
     "engine/local/computes/compute_launcher.py": {
         "_is_same_folder": "names in the folder of sockets, which belongs to the platform"
     },
+    "engine/local/collations.py": {"_read": _VOLUME_RECORD},
+    "engine/local/computes/preloading.py": {"_restrict_to_existing": "libraries of builds in the cache"},
     "engine/local/computes/database_changes.py": {"_rename": "renames a database with SQL"},
     "engine/local/computes/spare_assignment.py": {
         "SpareAssignment.assign_volume": _OWN_FOLDER,
@@ -214,6 +217,7 @@ ALLOWED_FUNCTIONS: dict[str, dict[str, str]] = {
     "engine/local/volumes/reflink.py": {"ReflinkDriver.make_folder": _OWN_FOLDER},
     "engine/local/volumes/volumes.py": {
         "Volumes.move_wal": "the folder of a spare, which no tenant has yet",
+        "Volumes.list_files": "files of the platform in the volume folders, which tenants can traverse but not write",
         "Volumes.list_wal_archives": _OWN_FOLDER,
         "Volumes._remove_leftovers": _OWN_FOLDER,
     },
