@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.main import ADMIN_COMMANDS, COMMANDS, STORAGE_COMMANDS, USER_COMMANDS
+from bough.cli.main import ADMIN_COMMANDS, COMMANDS, POSTGRES_COMMANDS, STORAGE_COMMANDS, USER_COMMANDS
 from support.program import Program, make_environment
 
-GROUPS = {"storage": STORAGE_COMMANDS, "admin": ADMIN_COMMANDS, "admin user": USER_COMMANDS}
+GROUPS = {
+    "storage": STORAGE_COMMANDS,
+    "postgres": POSTGRES_COMMANDS,
+    "admin": ADMIN_COMMANDS,
+    "admin user": USER_COMMANDS,
+}
 SUBCOMMANDS = {f"{group} {name}": entry for group, entries in GROUPS.items() for name, entry in entries.items()}
 ALL_COMMANDS = {**COMMANDS, **SUBCOMMANDS}
 GOLDEN = Path(__file__).with_name("golden")
@@ -53,6 +58,9 @@ def test_help_imports_nothing_slow() -> None:
         (["storage", "init", "--size", "50Q"], "'--size': '50Q' is not a size; write it like 50G"),
         (["storage", "init", "--size", "900M"], "'--size': 900M is too small; the minimum is 1G"),
         (["storage", "init", "--size", "50G", "--fs", "ext4"], "'ext4' is not one of 'xfs', 'btrfs'"),
+        (["postgres", "updat"], "No such command 'updat'. Did you mean 'update'"),
+        (["postgres", "rollback"], "Missing argument 'MAJOR'"),
+        (["postgres", "rollback", "debian-17"], "'MAJOR': Input should be a valid integer"),
         (["admin", "user", "lst"], "No such command 'lst'. Did you mean 'list'"),
         (["admin", "user", "create"], "Missing argument 'EMAIL'"),
         (["up", "--api-port", "many"], "'--api-port': Input should be a valid integer"),

@@ -31,6 +31,16 @@ def describe_change(change: BuildChange) -> str:
     return f"{change.pin}: {change.before.version} → {change.after.version} ({change.after.id})"
 
 
+def to_fields(change: BuildChange) -> dict[str, object]:
+    return {
+        "pin": change.pin,
+        "from": change.before.id if change.before else None,
+        "to": change.after.id,
+        "version": change.after.version,
+        "cves": list(change.fixed_cves),
+    }
+
+
 def wait_until_followed(settings: Settings, changes: Sequence[BuildChange]) -> bool:
     """Wait until a running platform uses the builds. Return False if none runs: its next start uses them."""
     if state.read_running(settings) is None:

@@ -13,6 +13,7 @@ from bough.engine.local.installs import update as installs_update
 def rollback(
     major: Annotated[int, typer.Argument(metavar="MAJOR", help="Major version of Postgres, such as 17.")],
     home: options.Home = None,
+    json: options.Json = False,
 ) -> None:
     """Go back to the build before the last update.
 
@@ -21,6 +22,11 @@ def rollback(
     """
     settings = config.load_settings({"home": home})
     changes = installs_update.roll_back(settings, major)
-    builds.wait_until_followed(settings, changes)
+    is_running = builds.wait_until_followed(settings, changes)
+    if json:
+        output.print_json({"changes": [builds.to_fields(change) for change in changes]})
+        return
     for change in changes:
         output.print_text(builds.describe_change(change))
+    if not is_running:
+        output.print_text("The platform is not running; it uses the earlier builds from its next start.")

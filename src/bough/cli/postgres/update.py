@@ -37,20 +37,10 @@ def update(
     restarted = builds.restart_outdated(settings, outdated) if restart else 0
     if json:
         output.print_json(
-            {"changes": [_to_fields(change) for change in changes], "restarted": restarted, "outdated": waiting}
+            {"changes": [builds.to_fields(change) for change in changes], "restarted": restarted, "outdated": waiting}
         )
         return
     _show(settings, changes, restarted=restarted, waiting=waiting - restarted)
-
-
-def _to_fields(change: BuildChange) -> dict[str, object]:
-    return {
-        "pin": change.pin,
-        "from": change.before.id if change.before else None,
-        "to": change.after.id,
-        "version": change.after.version,
-        "cves": list(change.fixed_cves),
-    }
 
 
 def _show(settings: config.Settings, changes: list[BuildChange], *, restarted: int, waiting: int) -> None:

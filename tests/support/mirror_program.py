@@ -1,0 +1,53 @@
+"""The `bough` program on a machine whose apt names no mirror, and a mirror of the test in place of Debian's."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from bough.engine.local.debian import architecture
+from bough.engine.local.installs import debian_packages, locks
+from support.debian_mirror import DebianMirror
+from support.program import Program, Result, make_environment
+
+HIDE_APT = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /etc/apt && exec "$@"', "sh")
+_MAIN = """
+import sys
+from bough.cli.main import main
+from bough.engine.local.debian import keyring
+keyring.FINGERPRINTS = frozenset([sys.argv.pop(1)])
+main()
+"""
+
+
+@dataclass
+class MirrorProgram(Program):
+    """Accepts the key of the test's mirror instead of Debian's. Without apt's configuration it needs root."""
+
+    fingerprint: str = ""
+    has_apt: bool = True
+    mirror: str = ""  # the setting
+
+    def run(self, *arguments: str, **variables: str) -> Result:
+        prefix = () if self.has_apt else HIDE_APT
+        return subprocess.run(
+            [*prefix, sys.executable, "-c", _MAIN, self.fingerprint, *arguments],
+            env=make_environment(**self.variables, BOUGH_DEBIAN_MIRROR=self.mirror, **variables),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+def list_locked_packages(mirror: DebianMirror, major: int = 17) -> None:
+    """Publish an index with exactly the locked packages. The mirror needs their files only if they are downloaded."""
+    locked = locks.read(debian_packages.lock_name(major), architecture.find_architecture().name)
+    server = f"postgresql-{major}"
+    for each in locked:
+        depends = ", ".join(other.name for other in locked if other.name != server) if each.name == server else ""
+        stanza = {"Package": each.name, "Version": each.version, "Depends": depends, "Filename": each.file.path}
+        stanzas = mirror.stanzas.setdefault(debian_packages.RELEASES[major], {})
+        stanzas[each.name] = {**stanza, "Size": str(each.file.size), "SHA256": each.file.sha256}
+    mirror.add_keyring()
+    mirror.publish(debian_packages.RELEASES[major])
