@@ -12,7 +12,7 @@ from bough.engine.local.installs import download, npm_build
 from bough.engine.local.installs.installs import Install
 from support.debian_mirror import DebianMirror, FolderServer, serve_folder
 from support.install_cache import add_install, copy_cache
-from support.mirror_program import MirrorProgram, list_locked_packages
+from support.mirror_program import APT, MirrorProgram, list_locked_packages
 from support.program import ONE_WORKER, Result, create_running_project, find_free_port
 from support.requirements import require_root
 
@@ -140,7 +140,7 @@ def test_an_update_that_fails_says_why_and_changes_nothing(bough: MirrorProgram,
 
 def test_without_a_mirror_an_update_names_the_setting(bough: MirrorProgram) -> None:
     require_root()
-    bough.mirror, bough.has_apt = "", False
+    bough.mirror, bough.hidden = "", (APT,)
     assert_refused(postgres(bough, "update"), "No mirror of Debian is known on this machine: set debian_mirror")
 
 

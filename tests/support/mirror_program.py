@@ -2,14 +2,16 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bough.engine.local.debian import architecture
 from bough.engine.local.installs import debian_packages, locks
 from support.debian_mirror import DebianMirror
 from support.program import Program, Result, make_environment
 
-HIDE_APT = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /etc/apt && exec "$@"', "sh")
+APT = Path("/etc/apt")
 _MAIN = """
 import sys
 from bough.cli.main import main
@@ -21,16 +23,15 @@ main()
 
 @dataclass
 class MirrorProgram(Program):
-    """Accepts the key of the test's mirror instead of Debian's. Without apt's configuration it needs root."""
+    """Accepts the key of the test's mirror instead of Debian's."""
 
     fingerprint: str = ""
-    has_apt: bool = True
     mirror: str = ""  # the setting
+    hidden: tuple[Path, ...] = ()  # files and folders that the commands find empty; this needs root
 
     def run(self, *arguments: str, **variables: str) -> Result:
-        prefix = () if self.has_apt else HIDE_APT
         return subprocess.run(
-            [*prefix, sys.executable, "-c", _MAIN, self.fingerprint, *arguments],
+            [*_hide(self.hidden), sys.executable, "-c", _MAIN, self.fingerprint, *arguments],
             env=make_environment(**self.variables, BOUGH_DEBIAN_MIRROR=self.mirror, **variables),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -38,6 +39,15 @@ class MirrorProgram(Program):
             timeout=120,
             check=False,
         )
+
+
+def _hide(paths: Sequence[Path]) -> Iterator[str]:
+    """Return the beginning of a command that runs in a mount namespace of its own."""
+    if paths:
+        mounts = [
+            f"mount -t tmpfs none {path}" if path.is_dir() else f"mount --bind /dev/null {path}" for path in paths
+        ]
+        yield from ("unshare", "--mount", "sh", "-c", " && ".join([*mounts, 'exec "$@"']), "sh")
 
 
 def list_locked_packages(mirror: DebianMirror, major: int = 17) -> None:
