@@ -12,6 +12,7 @@ from support.debian_mirror import DebianMirror
 from support.program import Program, Result, make_environment
 
 APT = Path("/etc/apt")
+_USE_MIRRORS = frozenset(["up", "doctor", "update"])
 _MAIN = """
 import sys
 from bough.cli.main import main
@@ -30,9 +31,12 @@ class MirrorProgram(Program):
     hidden: tuple[Path, ...] = ()  # files and folders that the commands find empty; this needs root
 
     def run(self, *arguments: str, **variables: str) -> Result:
+        variables = {"BOUGH_DEBIAN_MIRROR": self.mirror, **variables}
+        if _USE_MIRRORS.isdisjoint(arguments[:2]):
+            return super().run(*arguments, **variables)  # which is faster
         return subprocess.run(
             [*_hide(self.hidden), sys.executable, "-c", _MAIN, self.fingerprint, *arguments],
-            env=make_environment(**self.variables, BOUGH_DEBIAN_MIRROR=self.mirror, **variables),
+            env=make_environment(**self.variables, **variables),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

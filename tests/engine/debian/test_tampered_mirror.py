@@ -101,7 +101,7 @@ def sign_truncated_packages(mirror: DebianMirror) -> None:
 
 def sign_a_bomb(mirror: DebianMirror) -> None:
     """The compressed file unpacks to more than the index says."""
-    mirror.publish_packages(b"Package: x\n", lzma.compress(bytes(2**24)))
+    mirror.publish_packages(b"Package: x\n", lzma.compress(bytes(2**21)))
 
 
 def sign_a_huge_index(mirror: DebianMirror) -> None:
@@ -116,7 +116,7 @@ def sign_a_huge_keyring(mirror: DebianMirror) -> None:
 
 
 def sign_a_keyring_that_unpacks_to_a_lot(mirror: DebianMirror) -> None:
-    mirror.add("debian-archive-keyring", "2025.1", [make_file("usr/share/keyrings/x", bytes(2**26))])
+    mirror.add("debian-archive-keyring", "2025.1", [make_file("usr/share/keyrings/x", bytes(2**25))])
     mirror.publish()
 
 
