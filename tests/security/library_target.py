@@ -8,6 +8,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from bough.domain.output_plugins import OUTPUT_PLUGINS
+from bough.engine.local.installs import installs
 from security.shared_library import write_library
 from support.engine_home import Compute
 
@@ -21,6 +23,12 @@ class Target:
         cache = compute.home.settings.cache
         self.library = write_library(cache, self.marker)
         self.certificate = _write_certificate(cache / "client.pem")
+
+    def list_plugins(self) -> list[str]:
+        """Return the allowed output plugins of the build that decode WAL to text."""
+        found = installs.find_installs(self.compute.home.settings.cache).values()
+        libraries = installs.select_newest(found)[self.compute.spec.install].libraries
+        return [name for name in OUTPUT_PLUGINS if name != "pgoutput" and (libraries / f"{name}.so").is_file()]
 
     def take_marker(self) -> bool:
         """Return whether the library was loaded since the last call."""
