@@ -8,12 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from bough.cli.main import ADMIN_COMMANDS, COMMANDS, POSTGRES_COMMANDS, STORAGE_COMMANDS, USER_COMMANDS
+from bough.cli.main import (
+    ADMIN_COMMANDS,
+    COMMANDS,
+    EXTENSION_COMMANDS,
+    POSTGRES_COMMANDS,
+    STORAGE_COMMANDS,
+    USER_COMMANDS,
+)
 from support.program import Program, make_environment
 
 GROUPS = {
     "storage": STORAGE_COMMANDS,
     "postgres": POSTGRES_COMMANDS,
+    "extensions": EXTENSION_COMMANDS,
     "admin": ADMIN_COMMANDS,
     "admin user": USER_COMMANDS,
 }

@@ -21,8 +21,8 @@ from bough.config import Settings
 from bough.control.platform.rate_limits import RateLimiter
 from bough.control.services import Services
 from bough.domain.endpoint import EndpointHosts
-from bough.engine.port import Build, Capabilities, Engine, IndexToRebuild, Observation
-from bough.ids import VolumeId
+from bough.engine.port import Build, Capabilities, Engine, IndexToRebuild, Observation, OfferedExtensions
+from bough.ids import ProjectId, VolumeId
 from bough.operations.actions import ALL_ACTIONS
 from bough.operations.events import Events
 from bough.operations.queue import OperationQueue
@@ -59,6 +59,9 @@ class ReadOnlyEngine:
 
     async def list_indexes_to_rebuild(self) -> Mapping[VolumeId, tuple[IndexToRebuild, ...]]:
         return await self._engine.list_indexes_to_rebuild()
+
+    async def list_offered_extensions(self, pin: str, project: ProjectId | None = None) -> OfferedExtensions:
+        return await self._engine.list_offered_extensions(pin, project)
 
     def __getattr__(self, name: str) -> Any:
         _record_violation(f"a handler called engine.{name}")

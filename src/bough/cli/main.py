@@ -37,6 +37,7 @@ COMMANDS = {
     "logs": Entry("bough.cli.logs:logs", "Show the last lines of the platform's log or of an endpoint's log."),
     "storage": Entry("bough.cli.storage:storage", "Create a storage image; show the disk usage of volumes."),
     "postgres": Entry("bough.cli.postgres:postgres", "Show and update the Postgres builds that projects run on."),
+    "extensions": Entry("bough.cli.extensions:extensions", "Show Postgres extensions, and add or remove some."),
     "admin": Entry("bough.cli.admin:admin", "Manage accounts and show the audit log."),
     "version": Entry("bough.cli.version:version", "Show the version."),
 }
@@ -53,6 +54,11 @@ POSTGRES_COMMANDS = {
     "status": Entry("bough.cli.postgres.status:status", "Show the builds, and computes that still run older ones."),
     "update": Entry("bough.cli.postgres.update:update", "Download the newest minor versions and use them."),
     "rollback": Entry("bough.cli.postgres.rollback:rollback", "Go back to the build before the last update."),
+}
+EXTENSION_COMMANDS = {
+    "list": Entry("bough.cli.extensions.list:list_extensions", "Show the extensions that are there or can be added."),
+    "add": Entry("bough.cli.extensions.add:add", "Add an extension to the build of all projects, or of one."),
+    "remove": Entry("bough.cli.extensions.remove:remove", "Remove an extension that was added."),
 }
 ADMIN_COMMANDS = {
     "user": Entry("bough.cli.users:user", "Create accounts and reset passwords."),
@@ -135,6 +141,11 @@ class _PostgresGroup(_Group):
     hidden_entries: Mapping[str, Entry] = {}
 
 
+class _ExtensionGroup(_Group):
+    entries = EXTENSION_COMMANDS
+    hidden_entries: Mapping[str, Entry] = {}
+
+
 class _AdminGroup(_Group):
     entries = ADMIN_COMMANDS
     hidden_entries: Mapping[str, Entry] = {}
@@ -148,6 +159,7 @@ class _UserGroup(_Group):
 GROUPS: dict[str, type[TyperGroup]] = {
     COMMANDS["storage"].target: _StorageGroup,
     COMMANDS["postgres"].target: _PostgresGroup,
+    COMMANDS["extensions"].target: _ExtensionGroup,
     COMMANDS["admin"].target: _AdminGroup,
     ADMIN_COMMANDS["user"].target: _UserGroup,
 }

@@ -27,6 +27,14 @@ Storage = Annotated[
     str | None,
     typer.Option(metavar="auto|reflink|btrfs|plain", help="How branches are cloned. [default: auto]"),
 ]
+Project = Annotated[str | None, typer.Option("--project", metavar="ID", help="Only this project. [default: all]")]
+RestartComputes = Annotated[
+    bool, typer.Option("--restart", help="Restart the computes that run older builds, one after another.")
+]
+IgnoreUnknown = Annotated[
+    bool,
+    typer.Option("--ignore-unknown", help="Ignore branches of which it is not known which extensions they use."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 

@@ -21,6 +21,11 @@ class OutdatedComputeView(View):
     version: str
 
 
+class ProjectBuildView(View):
+    project_id: str
+    id: str
+
+
 class BuildView(View):
     pin: str
     pg_version: int
@@ -30,6 +35,7 @@ class BuildView(View):
     is_default: bool
     projects: int
     outdated_computes: list[OutdatedComputeView]
+    project_builds: list[ProjectBuildView]
 
     @classmethod
     def of(cls, build: Build, projects: int, endpoints: dict[EndpointId, ProjectId]) -> "BuildView":
@@ -48,6 +54,10 @@ class BuildView(View):
                 OutdatedComputeView(project_id=endpoints[endpoint], endpoint_id=endpoint, version=version)
                 for endpoint, version in sorted(build.outdated.items())
                 if endpoint in endpoints
+            ],
+            project_builds=[
+                ProjectBuildView(project_id=project, id=install)
+                for project, install in sorted(build.project_builds.items())
             ],
         )
 

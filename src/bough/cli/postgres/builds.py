@@ -1,7 +1,7 @@
 """The builds of a running platform, and changes of them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bough import clock
@@ -14,6 +14,8 @@ from bough.supervisor import state
 
 _WAIT_SECONDS = 120
 _POLL_SECONDS = 0.5
+
+_Key = tuple[str, str | None]  # pin and project
 
 
 def fetch_status(settings: Settings) -> dict[str, Any]:
@@ -28,12 +30,14 @@ def fetch_builds(settings: Settings) -> list[dict[str, Any]]:
 def describe_change(change: BuildChange) -> str:
     if change.before is None:
         return f"{change.pin}: {change.after.version} for new projects"
-    return f"{change.pin}: {change.before.version} → {change.after.version} ({change.after.id})"
+    whom = f"{change.pin}, project {change.project_id}" if change.project_id else change.pin
+    return f"{whom}: {change.before.version} → {change.after.version} ({change.after.id})"
 
 
 def to_fields(change: BuildChange) -> dict[str, object]:
     return {
         "pin": change.pin,
+        "project_id": change.project_id,
         "from": change.before.id if change.before else None,
         "to": change.after.id,
         "version": change.after.version,
@@ -45,11 +49,11 @@ def wait_until_followed(settings: Settings, changes: Sequence[BuildChange]) -> b
     """Wait until a running platform uses the builds. Return False if none runs: its next start uses them."""
     if state.read_running(settings) is None:
         return False
-    selected = {change.pin: change.after.id for change in changes}
+    selected: dict[_Key, str] = {(change.pin, change.project_id): change.after.id for change in changes}
     deadline = clock.monotonic() + _WAIT_SECONDS
     while clock.monotonic() < deadline:
         builds = fetch_builds(settings)
-        if all(selected.get(each["pin"], each["id"]) == each["id"] for each in builds):
+        if all(found == selected.get(key, found) for key, found in _list_ids(builds, selected)):
             return True
         time.sleep(_POLL_SECONDS)
     raise Unavailable(
@@ -58,11 +62,39 @@ def wait_until_followed(settings: Settings, changes: Sequence[BuildChange]) -> b
     )
 
 
-def restart_outdated(settings: Settings, builds: Sequence[dict[str, Any]]) -> int:
-    """Restart the computes that run older builds, one after another. Return how many."""
+def _list_ids(builds: Sequence[dict[str, Any]], keys: Iterable[_Key]) -> Iterator[tuple[_Key, str]]:
+    """Yield the builds that pins, and these projects of theirs, use now."""
+    for build in builds:
+        own = {each["project_id"]: each["id"] for each in build["project_builds"]}
+        yield (build["pin"], None), build["id"]
+        for pin, project in keys:
+            if pin == build["pin"] and project is not None:
+                yield (pin, project), own.get(project, build["id"])
+
+
+def list_outdated(settings: Settings, project: str | None = None) -> list[dict[str, Any]]:
+    """List the computes, of all projects or of one, that run another build than they would start with."""
+    if state.read_running(settings) is None:
+        return []
+    computes = [each for build in fetch_builds(settings) for each in build["outdated_computes"]]
+    return [each for each in computes if project in (None, each["project_id"])]
+
+
+def print_restarts(command: str, *, restarted: int, waiting: int) -> None:
+    """`command` restarts those that wait."""
+    if restarted:
+        output.print_text(f"Restarted {restarted} computes.")
+    if waiting:
+        output.print_text(f"{waiting} computes run older builds until their next start; `{command}` restarts them.")
+
+
+def restart(settings: Settings, computes: Sequence[dict[str, Any]]) -> int:
+    """Restart computes, one after another. Return how many."""
+    if not computes:
+        return 0
     client = OperatorClient.connect(settings)
     count = 0
-    for each in [compute for build in builds for compute in build["outdated_computes"]]:
+    for each in computes:
         try:
             client.post(f"/projects/{each['project_id']}/endpoints/{each['endpoint_id']}/restart")
         except PlatformError as error:

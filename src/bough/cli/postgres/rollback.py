@@ -6,22 +6,23 @@ import typer
 
 from bough import config
 from bough.cli import options, output
-from bough.cli.postgres import builds
+from bough.cli.postgres import builds, use_check
 from bough.engine.local.installs import update as installs_update
 
 
 def rollback(
     major: Annotated[int, typer.Argument(metavar="MAJOR", help="Major version of Postgres, such as 17.")],
     home: options.Home = None,
+    ignore_unknown: options.IgnoreUnknown = False,
     json: options.Json = False,
 ) -> None:
     """Go back to the build before the last update.
 
     Computes use it from their next start. The older build lacks security fixes, so this is meant for
-    the time until a problem of the newer one is solved.
+    the time until a problem of the newer one is solved. It must have all extensions that are in use.
     """
     settings = config.load_settings({"home": home})
-    changes = installs_update.roll_back(settings, major)
+    changes = installs_update.roll_back(settings, major, use_check.make(settings, ignores_unknown=ignore_unknown))
     is_running = builds.wait_until_followed(settings, changes)
     if json:
         output.print_json({"changes": [builds.to_fields(change) for change in changes]})

@@ -2,13 +2,10 @@
 
 import sys
 import textwrap
-from typing import Annotated
-
-import typer
 
 from bough import config
 from bough.cli import options, output, progress
-from bough.cli.postgres import builds
+from bough.cli.postgres import builds, use_check
 from bough.engine.local.installs import update as installs_update
 from bough.engine.local.installs.update import BuildChange
 from bough.supervisor import state
@@ -18,9 +15,8 @@ _WIDTH = 100
 
 def update(
     home: options.Home = None,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Restart the computes that run older builds, one after another.")
-    ] = False,
+    restart: options.RestartComputes = False,
+    ignore_unknown: options.IgnoreUnknown = False,
     json: options.Json = False,
 ) -> None:
     """Download the newest minor versions and use them.
@@ -30,17 +26,20 @@ def update(
     """
     settings = config.load_settings({"home": home})
     with progress.display(bars=sys.stderr.isatty()) as report:
-        changes = installs_update.update(settings, report)
-    is_running = builds.wait_until_followed(settings, changes)
-    outdated = builds.fetch_builds(settings) if is_running else []
-    waiting = sum(len(each["outdated_computes"]) for each in outdated)
-    restarted = builds.restart_outdated(settings, outdated) if restart else 0
+        changes = installs_update.update(settings, report, use_check.make(settings, ignores_unknown=ignore_unknown))
+    builds.wait_until_followed(settings, changes)
+    waiting = builds.list_outdated(settings)
+    restarted = builds.restart(settings, waiting) if restart else 0
     if json:
         output.print_json(
-            {"changes": [builds.to_fields(change) for change in changes], "restarted": restarted, "outdated": waiting}
+            {
+                "changes": [builds.to_fields(change) for change in changes],
+                "restarted": restarted,
+                "outdated": len(waiting),
+            }
         )
         return
-    _show(settings, changes, restarted=restarted, waiting=waiting - restarted)
+    _show(settings, changes, restarted=restarted, waiting=len(waiting) - restarted)
 
 
 def _show(settings: config.Settings, changes: list[BuildChange], *, restarted: int, waiting: int) -> None:
@@ -52,10 +51,7 @@ def _show(settings: config.Settings, changes: list[BuildChange], *, restarted: i
     if fixed:
         text = f"Fixed since then, {len(fixed)} vulnerabilities: {', '.join(fixed)}"
         output.print_text(textwrap.fill(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False))
-    if restarted:
-        output.print_text(f"Restarted {restarted} computes.")
-    if waiting:
-        command = output.format_command("postgres update --restart", settings.home)
-        output.print_text(f"{waiting} computes run older builds until their next start; `{command}` restarts them.")
+    command = output.format_command("postgres update --restart", settings.home)
+    builds.print_restarts(command, restarted=restarted, waiting=waiting)
     if changes and state.read_running(settings) is None:
         output.print_text("The platform is not running; it uses the new builds from its next start.")

@@ -16,12 +16,12 @@ def read_volume_uses(settings: Settings) -> dict[VolumeId, VolumeUse]:
     if not settings.store_url and not settings.store_file.exists():
         return {}
     try:
-        return asyncio.run(_read(_make_store(settings)))
+        return asyncio.run(_read(make_store(settings)))
     except PlatformError:
         return {}
 
 
-def _make_store(settings: Settings) -> Store:
+def make_store(settings: Settings) -> Store:
     return PostgresStore(settings.store_url) if settings.store_url else SqliteStore(settings.store_file)
 
 

@@ -34,7 +34,7 @@ class LocalBranchEngine:
         self._warm = components.warm
 
     async def ensure_branch(self, spec: BranchSpec) -> Origin:
-        install = await self._install_catalog.require_install(spec.install)
+        install = await self._install_catalog.require_install(spec.install, spec.project_id)
         # A recovery may take minutes, so it does not hold up the warm pool.
         lock = self._resource_locks.lock_for_request if spec.point.is_head else self._resource_locks.lock
         async with lock(spec.volume_id):
@@ -52,7 +52,7 @@ class LocalBranchEngine:
         source = spec.source_volume_id
         if source is not None and (not spec.point.is_head or await self._history.is_retired(source)):
             return await self._history.create_at_point(spec, source, install)
-        if await self._project_users.has_no_user(spec.project_id) and await self._warm.assign(spec):
+        if await self._project_users.has_no_user(spec.project_id) and await self._warm.assign(spec, install):
             return await self._history.read_template_origin(spec.volume_id)
         origin = await self._branch_volumes.create(spec, install)
         return origin if source is not None else await self._history.read_template_origin(spec.volume_id)
@@ -75,7 +75,7 @@ class LocalBranchEngine:
             await self._packer.unpack(volume)
 
     async def apply_change(self, spec: BranchSpec, change: CatalogChange) -> None:
-        install = await self._install_catalog.require_install(spec.install)
+        install = await self._install_catalog.require_install(spec.install, spec.project_id)
         async with self._resource_locks.lock_for_request(spec.volume_id):
             sockets = await self._running.await_volume_sockets(spec.volume_id)
             if sockets is not None:
@@ -91,7 +91,7 @@ class LocalBranchEngine:
     async def read_branch_contents(
         self, spec: BranchSpec, query: ContentsQuery = DEFAULT_CONTENTS_QUERY
     ) -> BranchContents:
-        install = await self._install_catalog.require_install(spec.install)
+        install = await self._install_catalog.require_install(spec.install, spec.project_id)
         async with self._resource_locks.lock_for_request(spec.volume_id):
             sockets = await self._running.await_volume_sockets(spec.volume_id)
             if sockets is not None:

@@ -13,6 +13,7 @@ from bough import clock
 from bough.domain.history import HEAD, Point
 from bough.engine.local import origins
 from bough.engine.local.computes import backup_label, process, session, standby_files
+from bough.engine.local.computes.extension_reading import read_extensions
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.origins import VolumeStart
@@ -21,6 +22,7 @@ from bough.engine.local.project_users import ProjectUsers
 from bough.engine.local.templates import Templates
 from bough.engine.local.threads import NamedLocks, run_shielded
 from bough.engine.local.volumes.btrfs_commits import commit_continuously
+from bough.engine.local.volumes.extension_record import ExtensionRecord
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.new_volume import NewVolume
 from bough.engine.local.volumes.volumes import Volumes
@@ -30,6 +32,8 @@ from bough.ids import ProjectId, VolumeId
 from bough.postgres import wal
 from bough.postgres.backup import LABEL_FILE, BackupEnd, parse_first_segment
 from bough.postgres.control_file import ControlFile
+
+_EXTENSIONS_TIMEOUT = 5.0  # seconds
 
 
 class BranchVolumes:
@@ -51,7 +55,9 @@ class BranchVolumes:
         """Create the volume, which must not exist. A failure leaves nothing behind."""
         source = spec.source_volume_id
         if source is None:
-            return await self._create(spec, install.id, lambda new_volume: self._clone_template(new_volume, install))
+            return await self._create(
+                spec, install.template_name, lambda new_volume: self._clone_template(new_volume, install)
+            )
         parent = await asyncio.to_thread(self._check_parent, source, install)
         return await self._create(spec, parent.template, lambda new_volume: self.clone(new_volume, source))
 
@@ -87,12 +93,32 @@ class BranchVolumes:
                 self._project_users.acquire(spec.project_id) as owner,
                 self._volumes.create(spec.volume_id, record, owner) as new_volume,
             ):
+                extensions = await self._read_extensions(spec)
                 start = await fill(new_volume)
+                if extensions is not None:
+                    await run_shielded(lambda: new_volume.write_extensions(extensions))
                 await run_shielded(lambda: new_volume.write_origin(start.origin, start.first_segment))
         except BaseException:
             await self._project_users.release_if_unused(spec.project_id)
             raise
         return start.origin
+
+    async def _read_extensions(self, spec: BranchSpec) -> ExtensionRecord | None:
+        """Return what the new volume inherits. A snapshot never runs, so the record of its source must be current."""
+        if spec.source_volume_id is None:
+            return ExtensionRecord()
+        source = spec.source_volume_id
+        folder = self._volumes.folder(source)
+        known = await asyncio.to_thread(ExtensionRecord.read, folder.path)
+        sockets = await self._running.find_volume_sockets(source) if spec.is_snapshot else None
+        record = await asyncio.to_thread(folder.read_record) if sockets else None
+        if sockets is None or record is None:
+            return known
+        try:
+            found = await read_extensions(sockets, record.major, timeout=_EXTENSIONS_TIMEOUT)
+        except EngineError:
+            found = ExtensionRecord(is_complete=False)
+        return found.with_earlier(known)
 
     async def clone(self, new_volume: NewVolume, parent: VolumeId) -> VolumeStart:
         record = await asyncio.to_thread(self._read_parent, parent)

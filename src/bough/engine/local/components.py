@@ -16,6 +16,7 @@ from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.computes.runs import ComputeRuns
 from bough.engine.local.computes.spare_assignment import SpareAssignment
 from bough.engine.local.computes.temporary_computes import TemporaryComputes
+from bough.engine.local.extension_checks import ExtensionChecks
 from bough.engine.local.folders import Folders
 from bough.engine.local.history.volume_history import VolumeHistory
 from bough.engine.local.inspection import LocalInspection
@@ -76,6 +77,7 @@ class EngineComponents:
             self.running, self.replication_monitor, self.sizes, self.folders, self.volumes
         )
         self.collation_checks = CollationChecks(self.running, self.volumes)
+        self.extension_checks = ExtensionChecks(self.running, self.volumes)
         self.warm = WarmPool(
             SpareComputes(
                 self.branch_volumes,

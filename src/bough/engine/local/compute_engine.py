@@ -22,6 +22,7 @@ class LocalComputeEngine:
     def __init__(self, components: EngineComponents) -> None:
         self._resource_locks = components.resource_locks
         self._computes = components.computes
+        self._extension_checks = components.extension_checks
         self._inspection = components.inspection
         self._install_catalog = components.install_catalog
         self._locks = components.locks
@@ -35,7 +36,7 @@ class LocalComputeEngine:
         self._preloading = Preloading(components.running)
 
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
-        install = await self._install_catalog.require_install(spec.install)
+        install = await self._install_catalog.require_install(spec.install, spec.project_id)
         async with self._resource_locks.lock_for_request(spec.endpoint_id), self._locks.lock(spec.volume_id):
             return await self._preloading.start(spec, install, partial(self._ensure_running, install=install))
 
@@ -55,6 +56,7 @@ class LocalComputeEngine:
             await self._warm.close()
             is_unassigned = not await self._warm.is_assigned(endpoint)
         async with self._resource_locks.lock(endpoint):
+            await self._extension_checks.check_before_stop(endpoint)
             await self._running.stop(endpoint, immediate=is_unassigned)
 
     async def resize(self, endpoint: EndpointId, cu: float) -> None:

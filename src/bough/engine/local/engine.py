@@ -29,6 +29,7 @@ from bough.engine.port import (
     IndexToRebuild,
     LoadSample,
     Observation,
+    OfferedExtensions,
     Origin,
     Readiness,
     ReplicaState,
@@ -165,6 +166,16 @@ class LocalEngine:
 
     async def check_collations(self) -> None:
         await self._components.collation_checks.run()
+
+    async def list_offered_extensions(self, pin: str, project: ProjectId | None = None) -> OfferedExtensions:
+        return await self._builds.list_offered_extensions(pin, project)
+
+    async def check_all_extensions(self) -> None:
+        """Look at every running compute now; it also works without `prepare`."""
+        await self._components.extension_checks.check_all()
+
+    async def check_extensions(self) -> None:
+        await self._components.extension_checks.run()
 
     async def list_indexes_to_rebuild(self) -> Mapping[VolumeId, tuple[IndexToRebuild, ...]]:
         return await asyncio.to_thread(self._components.collation_checks.list_indexes)

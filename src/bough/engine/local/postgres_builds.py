@@ -6,17 +6,17 @@ from functools import partial
 
 from bough.config import Settings
 from bough.engine.local.components import EngineComponents
-from bough.engine.local.computes.runs import ComputeRun
+from bough.engine.local.computes.runs import ComputeRun, is_temporary
 from bough.engine.local.computes.spare_assignment import is_spare
-from bough.engine.local.installs import fallbacks, removal
+from bough.engine.local.installs import fallbacks, offered_extensions, removal, selection
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.os_errors import translate_os_errors
 from bough.engine.local.progress import Progress, ignore_progress
 from bough.engine.local.threads import run_shielded
 from bough.engine.local.warm.spares import SpareConfig
-from bough.engine.port import Build
+from bough.engine.port import Build, OfferedExtension, OfferedExtensions
 from bough.engine.spec import build_compute_settings
-from bough.ids import EndpointId
+from bough.ids import EndpointId, ProjectId
 
 _DEFAULT_CU = 0.25
 
@@ -39,13 +39,45 @@ class PostgresBuilds:
         if not catalog.has_new_selection():
             return ""
         with translate_os_errors():
-            before = {pin: install.id for pin, install in catalog.list_serving().items()}
+            before = self._list_ids()
             await catalog.refresh()
             await self._parts.warm.close()
             await self.start()
             await run_shielded(self._remove_unused)
-        changed = [install.id for pin, install in catalog.list_serving().items() if before.get(pin) != install.id]
-        return f"computes now start with {', '.join(sorted(set(changed)))}" if changed else ""
+        changed = {install for key, install in self._list_ids().items() if before.get(key) != install}
+        return f"computes now start with {', '.join(sorted(changed))}" if changed else ""
+
+    async def list_offered_extensions(self, pin: str, project: ProjectId | None) -> OfferedExtensions:
+        install = await self._parts.install_catalog.require_install(pin, project)
+        found = await asyncio.to_thread(offered_extensions.read, install)
+        runs = await asyncio.to_thread(self._parts.runs.list_all) if project else []
+        return OfferedExtensions(
+            build_id=install.id,
+            version=install.version,
+            extensions=tuple(
+                OfferedExtension(
+                    name=each.name,
+                    default_version=each.control.default_version,
+                    summary=each.summary,
+                    requires=each.control.requires,
+                    is_default=each.is_default or not install.is_extended,
+                    is_allowed=each.control.is_creatable,
+                    preload_library=each.preload_library,
+                )
+                for each in found.values()
+            ),
+            preloaded={
+                run.endpoint_id: tuple(name for name in (run.preloaded or "").split(",") if name)
+                for run in runs
+                if run.project_id == project and not is_temporary(run.endpoint_id)
+            },
+        )
+
+    def _list_ids(self) -> dict[str, str]:
+        """Map pins, and projects with an install of their own, to install ids."""
+        catalog = self._parts.install_catalog
+        serving = {**catalog.list_serving(), **catalog.list_project_installs()}
+        return {key: install.id for key, install in serving.items()}
 
     async def list_builds(self) -> tuple[Build, ...]:
         runs = await self._parts.running.list_runs()
@@ -84,9 +116,20 @@ class PostgresBuilds:
             outdated={
                 EndpointId(run.endpoint_id): self._find_version(run.install)
                 for run in runs
-                if run.pin == pin and run.install != install.id and not is_spare(run.endpoint_id)
+                if run.pin == pin and not is_spare(run.endpoint_id) and run.install != self._find_id(run)
+            },
+            project_builds={
+                project: each.id
+                for key, each in catalog.list_project_installs().items()
+                for own_pin, project in [selection.split_key(key)]
+                if own_pin == pin and project is not None
             },
         )
+
+    def _find_id(self, run: ComputeRun) -> str | None:
+        """Return the install that the compute would start with."""
+        install = self._parts.install_catalog.find_serving(run.pin, run.project_id) if run.pin else None
+        return install.id if install else None
 
     def _find_version(self, install_id: str) -> str:
         install = self._parts.install_catalog.find(install_id)
@@ -100,7 +143,8 @@ class PostgresBuilds:
         """Remove templates that no volume was cloned from, and installs that no home uses."""
         catalog = self._parts.install_catalog
         selected = {name for entry in catalog.selection.values() for name in (entry.current, entry.previous)}
-        unused = self._parts.templates.list_names() - selected - {each.id for each in catalog.list_serving().values()}
+        used = {each for name in selected | set(self._list_ids().values()) if (each := catalog.find(name))}
+        unused = self._parts.templates.list_names() - selected - {each.template_name for each in used}
         if unused:
             for name in unused - self._parts.history.list_used_templates():
                 self._parts.templates.remove(name)

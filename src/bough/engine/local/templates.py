@@ -1,4 +1,4 @@
-"""Template data directories, one per install: initdb runs once, and every new project is a clone."""
+"""Template data directories: initdb runs once for installs that it creates the same with; new projects are clones."""
 
 import os
 import subprocess
@@ -37,10 +37,10 @@ class Templates:
 
     def ensure(self, install: Install, progress: Progress = ignore_progress) -> Path:
         """Return the data directory to clone. Concurrent callers wait for each other."""
-        path = self.path(install.id)
+        path = self.path(install.template_name)
         if path.exists():
             return path
-        with hold_file_lock(self._root / f"{install.id}.lock"):
+        with hold_file_lock(self._root / f"{install.template_name}.lock"):
             if not path.exists():
                 progress(f"preparing Postgres {install.major}", 0, 1)
                 driver = self._volumes.driver

@@ -8,7 +8,14 @@ and endpoints, never of folders and pids, so that an engine can be this machine 
 from typing import Protocol
 
 from bough.engine.port.branches import BranchEngine, Origin
-from bough.engine.port.builds import Build, BuildInspection, BuildsEngine, IndexToRebuild
+from bough.engine.port.builds import (
+    Build,
+    BuildInspection,
+    BuildsEngine,
+    IndexToRebuild,
+    OfferedExtension,
+    OfferedExtensions,
+)
 from bough.engine.port.computes import ComputeEngine, LoadSample, Readiness, ReplicaState
 from bough.engine.port.contents import (
     DEFAULT_CONTENTS_QUERY,
@@ -44,6 +51,8 @@ __all__ = [
     "Observation",
     "ObservedDatabase",
     "ObservedRole",
+    "OfferedExtension",
+    "OfferedExtensions",
     "Origin",
     "Readiness",
     "ReplicaState",

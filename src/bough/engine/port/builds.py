@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bough.ids import EndpointId, VolumeId
+from bough.ids import EndpointId, ProjectId, VolumeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,8 @@ class Build:
     previous_id: str | None = None  # which a rollback returns to
     previous_version: str | None = None
     is_default: bool = False  # new projects of the major version get this pin
-    outdated: Mapping[EndpointId, str] = field(default_factory=dict)  # computes that still run an older build
+    outdated: Mapping[EndpointId, str] = field(default_factory=dict)  # computes that still run another build
+    project_builds: Mapping[ProjectId, str] = field(default_factory=dict)  # ids; of projects with one of their own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,29 @@ class IndexToRebuild:
     statement: str  # which rebuilds it
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedExtension:
+    """An extension that a build contains."""
+
+    name: str
+    default_version: str
+    summary: str
+    requires: tuple[str, ...]  # other extensions
+    is_default: bool  # in every build; otherwise the operator added it
+    is_allowed: bool  # whether the roles of a project can create it
+    preload_library: str | None  # without which it cannot be created, or does nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedExtensions:
+    """What the computes of a project can create from their next start."""
+
+    build_id: str
+    version: str  # of Postgres
+    extensions: tuple[OfferedExtension, ...]
+    preloaded: Mapping[EndpointId, tuple[str, ...]]  # libraries of the project's running computes
+
+
 class BuildInspection(Protocol):
     """Read which builds serve projects. Nothing here changes anything."""
 
@@ -38,6 +62,9 @@ class BuildInspection(Protocol):
 
     async def list_indexes_to_rebuild(self) -> Mapping[VolumeId, tuple[IndexToRebuild, ...]]:
         """Return the indexes that were found when the computes of the volumes last ran."""
+
+    async def list_offered_extensions(self, pin: str, project: ProjectId | None = None) -> OfferedExtensions:
+        """Return the extensions of the build that serves a pin, or a project with this pin."""
 
 
 class BuildsEngine(BuildInspection, Protocol):
@@ -48,3 +75,6 @@ class BuildsEngine(BuildInspection, Protocol):
 
     async def check_collations(self) -> None:
         """Look for indexes to rebuild in computes that run on another build than when they were last looked at."""
+
+    async def check_extensions(self) -> None:
+        """Record which extensions the databases of running computes have."""

@@ -53,6 +53,8 @@ class _Member(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         content = self._file.read(min(len(buffer), self._remaining))
+        if self._remaining and not content and len(buffer):
+            raise EOFError("it ends too early")
         self._remaining -= len(content)
         buffer[: len(content)] = content
         return len(content)

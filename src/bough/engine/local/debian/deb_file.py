@@ -10,7 +10,7 @@ import os
 import shutil
 import tarfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -20,6 +20,7 @@ from bough.engine.local.debian.errors import PackageError
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # links to folders of /usr
 _MAX_UNPACKED_BYTES = 4 * 1024**3  # of one package
 _MAX_CONTROL_BYTES = 64 * 1024**2
+_MAX_FILES = 200_000
 _DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, EOFError, UnicodeError)
 _FOLDER_MODE = 0o755
 
@@ -28,11 +29,7 @@ def unpack(file: BinaryIO, target: Path, is_kept: Callable[[str], bool], max_byt
     """Unpack the files whose path, such as `usr/lib/…`, is to be kept."""
     try:
         with ar_file.open_tar(file, "data.tar", max_bytes) as data, tarfile.open(fileobj=data, mode="r|") as archive:
-            total = 0
-            for member in archive:
-                total += member.size
-                if total > max_bytes:  # a sparse file may be larger than the archive
-                    raise PackageError("The package unpacks to more than a package of Debian does, so it is not used.")
+            for member in _list_members(archive, max_bytes):
                 path = merge_path(member.name)
                 if path and is_kept(path):
                     _create(archive, member, path, target)
@@ -54,6 +51,16 @@ def read_control(file: BinaryIO) -> dict[str, str]:
     except _DAMAGE as error:
         raise PackageError(f"The package is damaged: {error}.") from error
     raise PackageError("The package has no control file, so it is not a Debian package.")
+
+
+def _list_members(archive: tarfile.TarFile, max_bytes: int) -> Iterator[tarfile.TarInfo]:
+    """Yield the members, and stop before their size exceeds the limit: a sparse file may be larger than the archive."""
+    total = 0
+    for number, member in enumerate(archive):
+        total += member.size
+        if total > max_bytes or number >= _MAX_FILES:
+            raise PackageError("The package unpacks to more than a package of Debian does, so it is not used.")
+        yield member
 
 
 def merge_path(name: str) -> str:

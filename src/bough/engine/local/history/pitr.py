@@ -14,6 +14,7 @@ from bough import log
 from bough.domain.history import HEAD
 from bough.engine.local.computes import session
 from bough.engine.local.computes.compute_log import TargetBeforeConsistency, WalEndedBeforeTarget
+from bough.engine.local.computes.extension_reading import read_extensions
 from bough.engine.local.computes.temporary_computes import TemporaryComputes
 from bough.engine.local.history import base_restore
 from bough.engine.local.history.ancestry import LineageReader
@@ -33,6 +34,8 @@ from bough.engine.port import BranchContents, EngineError, Origin
 from bough.engine.spec import BranchSpec
 from bough.ids import ProjectId, VolumeId
 from bough.postgres import recovery
+
+_EXTENSIONS_TIMEOUT = 10.0  # seconds
 
 logger = log.get_logger(component="engine")
 
@@ -158,4 +161,8 @@ class PointInTimeRecovery:
                 at=await connection.read_last_replay_timestamp(),
                 has_subscriptions=await connection.has_subscriptions(),
             )
-            return origin, await connection.read_contents()
+            contents = await connection.read_contents()
+            extensions = await read_extensions(sockets, request.install.major, timeout=_EXTENSIONS_TIMEOUT)
+            folder = self._volumes.folder(request.spec.volume_id)
+            await asyncio.to_thread(extensions.write, folder.path)
+            return origin, contents

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Self
 
@@ -18,14 +18,19 @@ class BuildRecord:
     created_at: str  # ISO 8601
     packages: Mapping[str, str] = field(default_factory=dict)  # name → version
     requested: tuple[str, ...] = ()  # packages that the operator added to the default ones
+    own: tuple[str, ...] = ()  # digests of the operator's own packages
+    template: str | None = None  # the install whose template it uses; None: a template of its own
     openssl_conf: str | None = None  # below the path
     environment: Mapping[str, str] = field(default_factory=dict)  # variable → path below the path
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
         try:
-            fields = json.loads((folder / FILE).read_text())
-            return cls(**{**fields, "requested": tuple(fields.get("requested", ()))})
+            stored = json.loads((folder / FILE).read_text())
+            values = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
+            return cls(
+                **{**values, "requested": tuple(values.get("requested", ())), "own": tuple(values.get("own", ()))}
+            )
         except (OSError, ValueError, TypeError):
             return None
 

@@ -1,7 +1,7 @@
 """The Postgres installs on this machine, and which of them a home uses."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from bough.engine.local.installs import installs, selection
@@ -37,8 +37,18 @@ class InstallCatalog:
         """Return the install that serves each pin."""
         return {
             **installs.select_newest(self._installs.values()),
-            **{pin: self._installs[entry.current] for pin, entry in self._selection.items() if self._is_usable(entry)},
+            **{key: install for key, install in self._list_selected() if selection.split_key(key)[1] is None},
         }
+
+    def list_project_installs(self) -> dict[str, Install]:
+        """Return the installs of projects that have one of their own, by key of the project."""
+        return {key: install for key, install in self._list_selected() if selection.split_key(key)[1] is not None}
+
+    def find_serving(self, pin: str, project: str | None = None) -> Install | None:
+        """Return the install of a project, or of its pin."""
+        entry = self._selection.get(selection.project_key(pin, project)) if project else None
+        own = None if entry is None else self._installs.get(entry.current)
+        return own or self.list_serving().get(pin)
 
     def select_preferred(self) -> dict[int, Install]:
         """Return, for each major version, the install of the pin that a new project gets."""
@@ -55,12 +65,12 @@ class InstallCatalog:
                 )
         return [available[major] for major in required]
 
-    async def require_install(self, pin: str) -> Install:
-        """Return the install that serves a pin. Refresh first if there is none: it may have been downloaded since."""
-        found = self.list_serving().get(pin)
+    async def require_install(self, pin: str, project: str | None = None) -> Install:
+        """Return the install that serves a project. Refresh first if there is none: it may have been downloaded."""
+        found = self.find_serving(pin, project)
         if found is None:
             await self.refresh()
-            found = self.list_serving().get(pin)
+            found = self.find_serving(pin, project)
         if found is None:
             raise EngineError(
                 f"The project needs the Postgres build {pin}, which is not on this machine: run "
@@ -73,8 +83,11 @@ class InstallCatalog:
         """List the installs that serve pins of their own flavour."""
         return [install for pin, install in self.list_serving().items() if install.pin == pin]
 
-    def _is_usable(self, entry: SelectedInstall) -> bool:
-        return entry.current in self._installs
+    def _list_selected(self) -> Iterator[tuple[str, Install]]:
+        """Yield the selected installs that exist."""
+        for key, entry in self._selection.items():
+            if install := self._installs.get(entry.current):
+                yield key, install
 
     def _refresh(self) -> None:
         self._selection_version = selection.read_version(self._home)

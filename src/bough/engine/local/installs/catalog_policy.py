@@ -5,7 +5,7 @@ to the scripts. An extension whose library is not the expected one is removed.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from bough.engine.local.durable_files import write_atomically
@@ -43,6 +43,13 @@ def complete(extensions: Path) -> None:
         elif each.has_control_file:
             for name, text in extension_files.build_unavailable_files(each).items():
                 write_atomically(extensions / name, text, mode=0o644)
+
+
+def complete_own(names: Iterable[str], extensions: Path) -> None:
+    """Add checks to the scripts of extensions that are not in the catalog. They run as a superuser, too."""
+    for name in names:
+        if catalog.find(name) is None:
+            _complete_scripts(Extension(name=name, summary="", package="", review=""), extensions)
 
 
 def list_environment(extensions: Path, root: Path) -> Iterator[tuple[str, str]]:

@@ -50,9 +50,9 @@ def lock_name(major: int) -> str:
     return f"postgres-{major}"
 
 
-def resolve(index: PackageIndex, major: int, extra: Iterable[str] = ()) -> list[Package]:
-    """Return the packages of the default install, with additional ones."""
+def resolve(index: PackageIndex, major: int, extra: Iterable[str] = (), depends: Iterable[str] = ()) -> list[Package]:
+    """Return the packages of the default install, with additional ones and what they depend on."""
     available = (name for name in catalog.list_default_packages(major) if index.find(name))
     names = [f"postgresql-{major}", *available, *extra]
     omitted = _OMITTED | {f"postgresql-{major}-jit", f"postgresql-{major}-jit-llvm"}
-    return closure.resolve(index, names, omitted)
+    return closure.resolve(index, names, omitted, depends)

@@ -36,13 +36,14 @@ _PATCH_TIMEOUT_SECONDS = 60
 
 
 def unpack(files: Sequence[Path], tree: Path, major: int, progress: Progress) -> None:
-    """Unpack the packages and remove what a server does not need."""
+    """Unpack the packages, possibly over those of an install, and remove what a server does not need."""
     stage = f"unpacking Postgres {major}"
     progress(stage, 0, len(files))
-    tree.mkdir(mode=0o755)
-    tree.chmod(0o755)
-    (tree / "usr").mkdir()
-    (tree / "usr").chmod(0o755)
+    if not tree.exists():
+        tree.mkdir(mode=0o755)
+        tree.chmod(0o755)
+        (tree / "usr").mkdir()
+        (tree / "usr").chmod(0o755)
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # decompression runs in parallel
         for number, _ in enumerate(pool.map(lambda file: _unpack_one(file, tree), files), 1):
             progress(stage, number, len(files))

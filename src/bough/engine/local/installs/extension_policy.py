@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from bough.engine.local.durable_files import write_atomically
@@ -11,12 +12,15 @@ from bough.postgres.extensions import catalog, contrib, extension_files, extensi
 _LIBRARY = re.compile(r"^module_pathname\s*=\s*'\$libdir/([\w.-]+)'", re.MULTILINE)
 
 
-def apply(extensions: Path, libraries: Path) -> None:
-    """Let tenants create the allowed extensions, and remove all others with their libraries."""
+def apply(extensions: Path, libraries: Path, own: Collection[str] = ()) -> None:
+    """Let tenants create the allowed extensions, and remove all others with their libraries.
+
+    The operator decided on `own` extensions, which are allowed whatever the catalog says.
+    """
     complete_scripts(extensions)
     catalog_policy.prepare(extensions, libraries)
     texts = {path.stem: path.read_text(errors="replace") for path in extensions.glob("*.control")}
-    allowed = contrib.TRUSTED | {each.name for each in catalog.EXTENSIONS if each.is_allowed}
+    allowed = contrib.TRUSTED | {each.name for each in catalog.EXTENSIONS if each.is_allowed} | set(own)
     for name in allowed & texts.keys():
         catalog_policy.write_control_file(extensions / f"{name}.control")
     removed = texts.keys() - allowed - contrib.SUPERUSER_ONLY
@@ -27,6 +31,7 @@ def apply(extensions: Path, libraries: Path) -> None:
     for library in {library for name in removed for library in _LIBRARY.findall(texts[name])} - used:
         (libraries / f"{library}.so").unlink(missing_ok=True)
     catalog_policy.complete(extensions)
+    catalog_policy.complete_own(own, extensions)
 
 
 def digest() -> str:

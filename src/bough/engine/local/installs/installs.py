@@ -19,6 +19,7 @@ from bough.engine.local.installs import system_version
 from bough.engine.local.installs.build_record import BuildRecord
 
 SYSTEM_ROOT = Path("/usr/lib/postgresql")
+SYSTEM_SHARE = Path("/usr/share/postgresql")
 MAJORS = range(14, 19)
 _FOLDER = re.compile(r"(debian|wheel|embedded)-(\d+)\.(\d+)(?!\S*\.making$)\S*")
 
@@ -47,10 +48,22 @@ class Install:
     openssl_conf: Path | None = None  # of an install with its own OpenSSL
     created_at: str = ""  # ISO 8601; orders installs of the same version
     folders: Mapping[str, Path] = field(default_factory=dict)  # variable of the server → folder of an extension
+    requested: tuple[str, ...] = ()  # packages that the operator added
+    own: tuple[str, ...] = ()  # digests of the operator's own packages
+    template: str | None = None  # the install whose template it uses, because initdb creates the same with both
 
     @property
     def pin(self) -> str:
         return format_pin(self.flavour, self.major)
+
+    @property
+    def template_name(self) -> str:
+        return self.template or self.id
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether the operator added packages, so that it is used only where it is selected."""
+        return bool(self.requested or self.own)
 
     @property
     def is_managed(self) -> bool:
@@ -74,6 +87,17 @@ class Install:
         if self.flavour is Flavour.NPM:
             return self.root / "lib" / "postgresql"
         return self.bin.parent / "lib"
+
+    @property
+    def extensions(self) -> Path:
+        """The folder of extensions' control files and scripts."""
+        share = {
+            Flavour.DEBIAN: self.root / "usr" / "share" / "postgresql" / str(self.major),
+            Flavour.WHEEL: self.bin.parent / "share",
+            Flavour.NPM: self.root / "share" / "postgresql",
+            Flavour.SYSTEM: SYSTEM_SHARE / str(self.major),
+        }
+        return share[self.flavour] / "extension"
 
     def program_path(self, name: str) -> str:
         return str(self.bin / name)
@@ -102,8 +126,9 @@ def select_preferred(installs: Iterable[Install]) -> dict[int, Install]:
 
 
 def select_newest(installs: Iterable[Install]) -> dict[str, Install]:
-    """Return the newest install of each pin."""
-    return {install.pin: install for install in sorted(installs, key=lambda each: each.sort_key)}
+    """Return the newest install of each pin, without those to which the operator of some home added packages."""
+    default = [each for each in installs if not each.is_extended]
+    return {install.pin: install for install in sorted(default, key=lambda each: each.sort_key)}
 
 
 def read_install(folder: Path) -> Install | None:
@@ -113,15 +138,10 @@ def read_install(folder: Path) -> Install | None:
         return None
     flavour, major, version = _FLAVOURS[name[1]], int(name[2]), f"{name[2]}.{name[3]}"
     if flavour is Flavour.NPM:
-        bin_folder, created_at, openssl_conf, folders = folder / "bin", "", None, {}
+        record: BuildRecord | None = BuildRecord(path=str(folder), bin="bin", created_at="")
     else:
         record = BuildRecord.read(folder)
-        if record is None:
-            return None
-        bin_folder, created_at = folder / record.bin, record.created_at
-        openssl_conf = folder / record.openssl_conf if record.openssl_conf else None
-        folders = {name: folder / path for name, path in record.environment.items()}
-    if not (bin_folder / "postgres").is_file():
+    if record is None or not (folder / record.bin / "postgres").is_file():
         return None
     return Install(
         id=folder.name,
@@ -129,10 +149,13 @@ def read_install(folder: Path) -> Install | None:
         major=major,
         version=version,
         root=folder,
-        bin=bin_folder,
-        openssl_conf=openssl_conf,
-        created_at=created_at,
-        folders=folders,
+        bin=folder / record.bin,
+        openssl_conf=folder / record.openssl_conf if record.openssl_conf else None,
+        created_at=record.created_at,
+        requested=record.requested,
+        own=record.own,
+        template=record.template,
+        folders={name: folder / path for name, path in record.environment.items()},
     )
 
 

@@ -12,6 +12,7 @@ from importlib import resources
 from bough.engine.local.debian.mirrors import ExpectedFile
 from bough.engine.local.debian.package_index import Package
 
+INSTALL_FILE = "packages.txt"  # the lock in an install: what it was built from
 _PACKAGE = "bough.engine.local.installs.generated"
 
 
@@ -31,9 +32,11 @@ def file_name(name: str, architecture: str) -> str:
 def read(name: str, architecture: str) -> tuple[LockedPackage, ...]:
     """Return the packages of a lock; none if this version has no such lock."""
     file = resources.files(_PACKAGE) / file_name(name, architecture)
-    if not file.is_file():
-        return ()
-    lines = (line.split() for line in file.read_text().splitlines())
+    return parse(file.read_text()) if file.is_file() else ()
+
+
+def parse(text: str) -> tuple[LockedPackage, ...]:
+    lines = (line.split() for line in text.splitlines())
     return tuple(
         LockedPackage(name=name, version=version, file=ExpectedFile(path=path, size=int(size), sha256=sha256))
         for name, version, size, sha256, path in lines

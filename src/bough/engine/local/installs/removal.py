@@ -11,13 +11,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from bough import clock
 from bough.engine.local.durable_files import write_atomically
-from bough.engine.local.installs import build_record, installs, staging
+from bough.engine.local.installs import build_record, installs, own_packages, staging
 from bough.engine.local.installs.installs import Flavour
 from bough.engine.local.installs.selection import Selection
 from bough.engine.port import EngineError
 
 _HOMES = ".homes"
+_MAX_BUILD_SECONDS = 24 * 3600
 
 
 def record_home(cache: Path, home: Path, selection: Selection) -> None:
@@ -31,7 +33,7 @@ def record_home(cache: Path, home: Path, selection: Selection) -> None:
 
 
 def remove_unused(cache: Path) -> list[str]:
-    """Return the ids of the removed installs."""
+    """Return the ids of the removed installs. Remove the operator's own extensions that no install contains, too."""
     removed = []
     with suppress(EngineError), staging.hold_cache(cache) as folder:
         _remove_incomplete(folder)
@@ -45,6 +47,8 @@ def remove_unused(cache: Path) -> list[str]:
                 (folder / install.id).rename(folder / f"{install.id}{staging.TEMPORARY}")
                 shutil.rmtree(folder / f"{install.id}{staging.TEMPORARY}")
                 removed.append(install.id)
+        used = {own for each in found.values() if each.id not in removed for own in each.own}
+        own_packages.remove_unused(cache, used, _is_old)
     return removed
 
 
@@ -54,6 +58,11 @@ def _remove_incomplete(folder: Path) -> None:
         is_recorded = path.name.startswith("embedded-") or (path / build_record.FILE).exists()
         if path.is_dir() and (path.name.endswith(staging.TEMPORARY) or not is_recorded):
             shutil.rmtree(path)
+
+
+def _is_old(copy: Path) -> bool:
+    """Return whether no command can still be building an install with it."""
+    return clock.now().timestamp() - copy.stat().st_mtime > _MAX_BUILD_SECONDS
 
 
 def _list_recorded(folder: Path) -> Iterator[str]:

@@ -2,16 +2,23 @@
 
 `bough postgres update` and `rollback` write it, and the running platform follows it. Without an entry, a pin is served
 by its newest install. An entry may name an install of another flavour: so projects of the npm flavour move to Debian's.
+An entry of one project, to which the operator added extensions, replaces that of its pin.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bough.engine.local.durable_files import write_atomically
+from bough.engine.local.file_lock import hold_file_lock
+from bough.engine.port import EngineError
+from bough.ids import ProjectId
 
 FILE = "postgres-builds.json"
+_LOCK = "postgres-builds.lock"
+_SEPARATOR = "/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +30,26 @@ class SelectedInstall:
         return self if install == self.current else SelectedInstall(current=install, previous=self.current)
 
 
-Selection = Mapping[str, SelectedInstall]  # by pin
+Selection = Mapping[str, SelectedInstall]  # by pin, or by key of a project
+
+
+def project_key(pin: str, project: str) -> str:
+    return f"{pin}{_SEPARATOR}{project}"
+
+
+def split_key(key: str) -> tuple[str, ProjectId | None]:
+    """Return the pin, and the project of an entry of one project."""
+    pin, _, project = key.partition(_SEPARATOR)
+    return pin, ProjectId(project) if project else None
+
+
+@contextmanager
+def hold(home: Path) -> Iterator[None]:
+    """Keep other commands from changing the selection during the block."""
+    if not home.is_dir():
+        raise EngineError(f"There is no home in {home}: create it with `bough up`.", transient=False)
+    with hold_file_lock(home / _LOCK):
+        yield
 
 
 def read(home: Path) -> dict[str, SelectedInstall]:

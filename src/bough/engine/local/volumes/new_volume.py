@@ -12,6 +12,7 @@ from bough.engine.local.tenant_file_checks import TenantFileError
 from bough.engine.local.tenant_files import descriptor_path, list_names, open_tenant_folder, write_file
 from bough.engine.local.volumes.atomic_folders import staging_path
 from bough.engine.local.volumes.control_files import read_control_file
+from bough.engine.local.volumes.extension_record import ExtensionRecord
 from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.port import Driver
 from bough.engine.port import EngineError, Origin
@@ -42,6 +43,9 @@ class NewVolume:
         record = self._staging.read_record()
         if record is not None:
             self._staging.write_record(replace(record.with_origin(origin), first_segment=first_segment), durable=False)
+
+    def write_extensions(self, record: ExtensionRecord) -> None:
+        record.write(self._staging.path)
 
     def create(self, record: VolumeRecord) -> None:
         self.discard()

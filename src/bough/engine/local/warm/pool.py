@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bough import log
+from bough.engine.local.installs.installs import Install
 from bough.engine.local.warm.spares import SpareComputes, SpareConfig
 from bough.engine.port import EngineError
 from bough.engine.spec import BranchSpec
@@ -73,12 +74,12 @@ class WarmPool:
         """Return whether the spare already belongs to a branch and waits for its endpoint."""
         return await self._spares.is_assigned(name)
 
-    async def assign(self, spec: BranchSpec) -> bool:
+    async def assign(self, spec: BranchSpec, install: Install) -> bool:
         """Give the branch the volume of a running spare. Return False when none matches."""
         config = self._config
         if config is None or spec.source_volume_id is not None:
             return False
-        if spec.install != config.install.pin or spec.settings != config.settings:
+        if spec.install != config.install.pin or install.id != config.install.id or spec.settings != config.settings:
             return False
         while self._ready:
             name = self._ready.popleft()
