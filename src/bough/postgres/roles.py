@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bough.postgres import RESERVED_PREFIX, TENANTS_ROLE
+from bough.postgres import ADMIN_ROLE, RESERVED_PREFIX, TENANTS_ROLE
 from bough.postgres.quoting import identifier, literal
 from bough.postgres.scram import MAX_VERIFIER_LENGTH
 
@@ -73,6 +73,16 @@ begin
         execute pg_catalog.format('alter role %I password null', each);
     end loop;
 end $$
+"""
+
+
+# Background workers of extensions connect as the superuser. The owner of a database can set a search_path for all
+# sessions in it, with operators that such a worker would then call.
+SET_ADMIN_PATH = f"alter role {ADMIN_ROLE} set search_path = pg_catalog, pg_temp"
+END_ADMIN_WORKERS = f"""
+    select pg_catalog.pg_terminate_backend(pid) from pg_catalog.pg_stat_activity
+     where usename = '{ADMIN_ROLE}' and datid is not null
+       and backend_type not in ('autovacuum worker', 'client backend', 'parallel worker', 'walsender')
 """
 
 

@@ -26,6 +26,7 @@ def initdb_arguments(major: int) -> list[str]:
 def setup_statements(major: int) -> list[str]:
     """Build the statements that create the group of tenants, and a spare role and database, in a new template."""
     return [
+        roles.SET_ADMIN_PATH,
         *roles.group_statements(major),
         *roles.create(SPARE_ROLE, None, major),
         "revoke create on schema public from public",

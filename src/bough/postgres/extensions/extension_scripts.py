@@ -24,7 +24,7 @@ _DEFINES = re.compile(
 _EXECUTES_ANYWAY = re.compile(
     r"create\s+(unlogged\s+)?table\s.*\bas\s+(select|with)\b|create\s+materialized", re.I | re.S
 )
-_WORD = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE)
+_CALL = re.compile(r"([a-z_][a-z0-9_]*)\"?\s*\(", re.IGNORECASE)
 
 
 def list_statements(script: str) -> Iterator[str]:
@@ -79,8 +79,8 @@ def _preload_hint(library: str) -> str:
 
 
 def _build_schema_check(extension: Extension, script: str) -> str:
-    """Refuse schemas with functions of others whose names the script contains, or with operators of theirs."""
-    words = sorted({word.lower() for word in _WORD.findall(script)})
+    """Refuse schemas with functions of tenants whose names the script may call, or with operators of tenants."""
+    names = sorted({name.lower() for name in _CALL.findall(script)})
     return f"""do $bough$
 declare
     found text;
@@ -92,7 +92,7 @@ begin
                 where n.nspname operator(pg_catalog.=) any (pg_catalog.current_schemas(false)))
        and not r.rolsuper
        and pg_catalog.lower(p.proname::text) operator(pg_catalog.=) any (
-               {literal("{" + ",".join(words) + "}")}::text[])
+               {literal("{" + ",".join(names) + "}")}::text[])
      limit 1;
     if found is null then
         select pg_catalog.format('%s', o.oid::pg_catalog.regoperator) into found

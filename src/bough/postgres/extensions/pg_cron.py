@@ -4,7 +4,6 @@ from bough.postgres.extensions.extension import Extension
 
 # The extension stores jobs and their results as its owner, who is the tenant, while its tables belong to the superuser.
 # The owner could write any name into `username`, so a trigger accepts only roles that the session may become.
-# The launcher connects as the superuser, and the owner of the database could set a search_path for it.
 _JOBS = """
 grant usage on schema cron to @extowner@ with grant option;
 grant select, insert, update, delete on cron.job to @extowner@;
@@ -20,11 +19,6 @@ begin
 end $$;
 create trigger check_username before insert or update on cron.job
     for each row execute function cron.check_username();
-do $$
-begin
-    execute pg_catalog.format('alter role %I set search_path = pg_catalog, pg_temp',
-        (select rolname from pg_catalog.pg_roles where oid operator(pg_catalog.=) 10));
-end $$;
 """
 _RESULTS = """
 grant select, insert, update, delete on cron.job_run_details to @extowner@;

@@ -56,6 +56,9 @@ async def ensure_roles_and_databases(
         has_replication_role = await _apply_roles_and_databases(
             session, spec.target_verifiers, spec.databases, major=launch.install.major, is_fresh=is_fresh
         )
+        if spec.primary is None:
+            await session.execute(roles.SET_ADMIN_PATH)
+            await session.execute(roles.END_ADMIN_WORKERS)  # those that started before
         if spec.primary is None and spec.has_logical_replication:
             await logical_replication.ensure_enabled(sockets, session, launch.install.major)
         elif spec.primary is None and has_replication_role:

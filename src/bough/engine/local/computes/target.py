@@ -12,6 +12,7 @@ from bough.postgres import pg_hba, postgresql_conf, storage
 
 # With the allowed output plugins, so that a change of them is applied.
 _LOGICAL, _NO_LOGICAL = f"logical:{','.join(OUTPUT_PLUGINS)}", "no-logical"
+_ADMIN_PATH = "admin-path"  # the superuser has a search_path of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,19 +22,20 @@ class ComputeTarget:
     roles_digest: str  # of the roles to create; empty when there are none
     databases_digest: str  # of the databases to create; empty when there are none
     replication_mode: str  # whether tenant roles may replicate; empty for a read replica
+    admin_mode: str  # what is set for the superuser; empty for a read replica
     limits_text: str  # the file with settings that follow from the plan; not part of the digest
 
     @property
     def applied_digest(self) -> str:
-        return f"{self.roles_digest} {self.databases_digest} {self.replication_mode}"
+        return f"{self.roles_digest} {self.databases_digest} {self.replication_mode} {self.admin_mode}"
 
     def is_applied(self, applied: str | None) -> bool:
         """Return whether `applied`, the text that was applied last, covers this target."""
         if applied is None:
             return False
-        roles, databases, replication = (*applied.split(" "), "", "")[:3]  # earlier versions wrote fewer words
-        pairs = ((self.roles_digest, roles), (self.databases_digest, databases), (self.replication_mode, replication))
-        return all(target in ("", current) for target, current in pairs)
+        words = [*applied.split(" "), "", "", ""]  # earlier versions wrote fewer words
+        targets = self.roles_digest, self.databases_digest, self.replication_mode, self.admin_mode
+        return all(target in ("", current) for target, current in zip(targets, words, strict=False))
 
 
 def build_target(spec: ComputeSpec, *, major: int, socket_users: SocketUsers) -> ComputeTarget:
@@ -54,6 +56,7 @@ def build_target(spec: ComputeSpec, *, major: int, socket_users: SocketUsers) ->
         roles_digest=_digest(spec.target_verifiers) if spec.target_verifiers else "",
         databases_digest=_digest(databases) if databases else "",
         replication_mode="" if spec.primary is not None else _LOGICAL if spec.has_logical_replication else _NO_LOGICAL,
+        admin_mode="" if spec.primary is not None else _ADMIN_PATH,
         limits_text=storage.render_limits(spec.storage_limit_bytes, spec.settings),
     )
 

@@ -1,0 +1,91 @@
+"""The extensions of the default build, created and used by a tenant: on a branch, after a restore, and on a replica."""
+
+import asyncpg
+import pytest
+
+from bough.domain.history import Point
+from bough.engine.port import Readiness
+from bough.postgres import preload_libraries, scheduled_jobs
+from bough.postgres.extensions import catalog
+from engine.extension_examples import EXAMPLES, PRELOADED, Example
+from engine.point_in_time import create_branch_at
+from support.engine_home import Compute, EngineHome
+from support.replicas import insert_numbers, start_replica, wait_for_numbers
+
+MAJOR = 17
+
+
+def build_settings(compute: Compute) -> dict[str, str]:
+    jobs = scheduled_jobs.build_settings(PRELOADED, database="neondb", is_copy=False)
+    return {**compute.spec.settings, **jobs, **preload_libraries.build_settings(PRELOADED)}
+
+
+async def create_extensions(compute: Compute) -> None:
+    async with compute.connect() as db:
+        for name in dict.fromkeys(each.extension for each in EXAMPLES):
+            await db.execute(f"create extension {name}")
+        for example in EXAMPLES:
+            await db.execute(example.setup)
+
+
+async def check(example: Example, compute: Compute) -> None:
+    async with compute.connect() as db, db.transaction():
+        await db.execute(example.before)
+        if example.explains:
+            plan = "\n".join(row[0] for row in await db.fetch(f"explain {example.query}"))
+            assert example.expected in plan
+        else:
+            assert await db.fetchval(example.query) == example.expected
+    assert example.logs in compute.log_file.read_text()
+
+
+async def check_all(compute: Compute, *, is_replica: bool = False) -> None:
+    for example in EXAMPLES:
+        if example.works_on_replica or not is_replica:
+            await check(example, compute)
+
+
+def test_each_extension_of_the_default_build_has_an_example() -> None:
+    created = {each.name for each in catalog.EXTENSIONS if each.is_in_default_build and each.has_control_file}
+    assert {each.extension for each in EXAMPLES} == created
+
+
+async def test_extensions_work_on_branches_after_restores_and_on_replicas(home: EngineHome) -> None:
+    primary = await home.create_branch(MAJOR)
+    assert await primary.start(settings=build_settings(primary)) is Readiness.READY
+    assert await home.engine.list_preloaded(primary.spec.endpoint_id) == PRELOADED
+    await create_extensions(primary)
+    await check_all(primary)
+    point = Point(at=await primary.fetch_value("select clock_timestamp()"))
+    await insert_numbers(primary, 1)
+    replica = await start_replica(primary)
+    await wait_for_numbers(replica, 1)
+    await check_all(replica, is_replica=True)
+    await replica.suspend()
+    restored, _ = await create_branch_at(primary, point)
+    assert await restored.start() is Readiness.READY
+    await check_all(restored)
+    await restored.suspend()
+    child = await home.create_child(primary)
+    assert await child.start() is Readiness.READY
+    await check_all(child)
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("pgaudit", "needs its library to be preloaded", "preload_libraries.enabled_libraries"),
+        ("pg_hint_plan", "needs its library to be preloaded", "preload_libraries.enabled_libraries"),
+        ("pg_cron", "needs its library to be preloaded", "preload_libraries.enabled_libraries"),
+        ("postgis", "is not part of this build", "bough extensions add postgis"),
+        ("http", "is not offered", "opens connections to addresses"),
+    ],
+)
+async def test_an_extension_that_cannot_be_created_says_why(
+    tenant_compute: Compute, name: str, message: str, hint: str
+) -> None:
+    async with tenant_compute.connect() as db:
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await db.execute(f"create extension {name}")
+    assert message in str(refused.value)
+    assert hint in str(refused.value.as_dict()["hint"])
