@@ -120,7 +120,8 @@ EXAMPLES = (
     ),
     Example(
         extension="hll",
-        setup="create table visits as select hll_add_agg(hll_hash_integer(n % 1000)) as users from generate_series(1, 20000) n",
+        setup="create table visits as "
+        "select hll_add_agg(hll_hash_integer(n % 1000)) as users from generate_series(1, 20000) n",
         query="select abs(hll_cardinality(users) - 1000) < 100 from visits",
     ),
     Example(
