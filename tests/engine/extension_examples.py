@@ -120,8 +120,10 @@ EXAMPLES = (
     ),
     Example(
         extension="hll",
-        setup="create table visits as "
-        "select hll_add_agg(hll_hash_integer(n % 1000)) as users from generate_series(1, 20000) n",
+        setup="""
+            create table visits as
+                select hll_add_agg(hll_hash_integer(n % 1000)) as users from generate_series(1, 20000) as n
+        """,
         query="select abs(hll_cardinality(users) - 1000) < 100 from visits",
     ),
     Example(

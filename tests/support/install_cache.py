@@ -11,11 +11,18 @@ from bough.engine.local.installs.installs import Install
 
 
 @contextmanager
-def copy_cache(*installs: Install) -> Iterator[Path]:
-    """Yield a cache with these installs only. It is on the file system of the default cache, for hard links."""
+def temporary_cache() -> Iterator[Path]:
+    """Yield an empty cache. It is on the file system of the default cache, for hard links."""
     with tempfile.TemporaryDirectory(dir=default_cache(), prefix="test-") as name:
         folder = Path(name)
         folder.chmod(0o755)
+        yield folder
+
+
+@contextmanager
+def copy_cache(*installs: Install) -> Iterator[Path]:
+    """Yield a cache with these installs only."""
+    with temporary_cache() as folder:
         for install in installs:
             add_install(folder, install)
         yield folder

@@ -51,7 +51,7 @@ def add_checks(script: str, extension: Extension, *, creates: bool) -> str:
     checks = []
     if creates and extension.preload_library:
         checks.append(_build_preload_check(extension))
-    if extension.needs_superuser and executes_queries(script):
+    if extension.needs_superuser and (extension.schema or executes_queries(script)):
         checks.append(_build_schema_check(extension, script))
     return "".join([f"{_MARK}\n", *checks, script]) if checks else script
 

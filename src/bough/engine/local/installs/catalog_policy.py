@@ -79,7 +79,8 @@ def _change_library(change: LibraryChange, libraries: Path) -> bool:
 
 
 def _complete_scripts(extension: Extension, extensions: Path) -> None:
-    for path in sorted(extensions.glob(f"{extension.name}--*.sql")):
+    scripts = extensions.glob(f"{extension.name}--*.sql")
+    for path in sorted(each for each in scripts if not each.is_symlink()):  # PostGIS links updates to one script
         text = path.read_text(errors="replace")
         creates = path.stem.count("--") == 1
         changed = extension_scripts.add_checks(text, extension, creates=creates)

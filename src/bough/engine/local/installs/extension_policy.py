@@ -36,7 +36,8 @@ def apply(extensions: Path, libraries: Path, own: Collection[str] = ()) -> None:
 
 def digest() -> str:
     """Return a text that changes with the policy."""
-    checks = [extension_scripts.add_checks("select f()", each, creates=True) for each in catalog.EXTENSIONS]
+    samples = "create type t", "select f()"
+    checks = [extension_scripts.add_checks(text, each, creates=True) for each in catalog.EXTENSIONS for text in samples]
     content = repr((sorted(contrib.TRUSTED), sorted(contrib.SCRIPT_ADDITIONS.items()), catalog.EXTENSIONS, checks))
     return hashlib.sha256(content.encode()).hexdigest()
 
