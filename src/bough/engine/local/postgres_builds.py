@@ -143,7 +143,7 @@ class PostgresBuilds:
         """Remove templates that no volume was cloned from, and installs that no home uses."""
         catalog = self._parts.install_catalog
         selected = {name for entry in catalog.selection.values() for name in (entry.current, entry.previous)}
-        used = {each for name in selected | set(self._list_ids().values()) if (each := catalog.find(name))}
+        used = [each for name in selected | set(self._list_ids().values()) if (each := catalog.find(name))]
         unused = self._parts.templates.list_names() - selected - {each.template_name for each in used}
         if unused:
             for name in unused - self._parts.history.list_used_templates():
