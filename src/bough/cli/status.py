@@ -1,5 +1,6 @@
 """`bough status`."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +9,8 @@ import typer
 from bough import byte_sizes, clock, config
 from bough.cli import api_client, options, orphaned_computes, output
 from bough.cli.operator_client import describe_stopped
+from bough.cli.storage.image_facts import describe_image, format_image
+from bough.engine.local.images.image import Image
 from bough.supervisor import lock, state
 
 NOT_RUNNING = 3  # the exit status that service managers use for it
@@ -75,6 +78,7 @@ def _collect_facts(settings: config.Settings, running: state.SupervisorState) ->
     }
     reported = health or {}
     facts |= {name: reported[name] for name in HEALTH_FIELDS if name in reported}
+    facts["image"] = describe_image(Image.load(settings.home))
     if "status" not in reported and "message" in reported:  # control answers with an error
         facts["trouble"] = reported["message"]
     return facts
@@ -93,10 +97,10 @@ def _row(name: str, value: Any) -> tuple[str, str]:
         return "uptime", str(timedelta(seconds=value))
     if name.endswith("_bytes"):
         return name.removesuffix("_bytes").replace("_", " "), byte_sizes.format_mb_or_gb(value)
-    if name == "gateway_workers":
-        return "gateway workers", ", ".join(_format_worker(**worker) for worker in value)
     if name == "postgres_warnings":
         return "postgres", " ".join(value) or output.colorize("ok")
+    if name in _FORMATS:
+        return name.replace("_", " "), _FORMATS[name](value)
     if isinstance(value, bool):
         return name.replace("_", " "), "yes" if value else "no"
     return name.replace("_", " "), output.colorize(str(value))
@@ -105,3 +109,14 @@ def _row(name: str, value: Any) -> tuple[str, str]:
 def _format_worker(pid: int, restarts: int) -> str:
     text = f"pid {pid}" if pid else "starting"
     return f"{text} ({restarts} restarts)" if restarts else text
+
+
+def _format_workers(workers: list[dict[str, Any]]) -> str:
+    return ", ".join(_format_worker(**worker) for worker in workers)
+
+
+def _format_image_or_none(image: dict[str, Any] | None) -> str:
+    return format_image(image) if image else "none"
+
+
+_FORMATS: dict[str, Callable[[Any], str]] = {"gateway_workers": _format_workers, "image": _format_image_or_none}

@@ -9,6 +9,7 @@ import typer
 from bough import config
 from bough.cli import options, output, postgres_install, startup_message
 from bough.cli.doctor import checks
+from bough.cli.storage import first_start
 from bough.cli.supervise import supervisor_callbacks
 from bough.supervisor import daemon, home_lock, lifecycle, ports, sd_notify
 from bough.supervisor.addresses import ApiAddress
@@ -38,6 +39,7 @@ def up(
     lock_fd = home_lock.acquire(settings)
     current_ports = ports.resolve(settings)
     postgres_install.ensure_installed(settings, show_progress=sys.stderr.isatty())
+    first_start.ensure_storage_chosen(settings, show_progress=sys.stderr.isatty())
     on_ready = partial(startup_message.show, settings, current_ports, json=json, detached=detach)
     ready_fd = daemon.detach(settings.logs / "supervisor.log", lock_fd) if detach else None
     if ready_fd is not None:

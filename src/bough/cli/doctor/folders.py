@@ -11,6 +11,7 @@ from bough.config import Settings, is_root
 from bough.engine.local import free_space
 from bough.engine.local.durable_files import is_btrfs
 from bough.engine.local.folders import Folders
+from bough.engine.local.images import new_home
 from bough.engine.local.images.image import Image
 from bough.engine.local.volumes.driver_choice import choose_driver
 from bough.engine.port import EngineError
@@ -87,6 +88,8 @@ def _check_cloning(settings: Settings, folder: Path) -> Finding:
         return failed("storage", error.public_message)
     except OSError as error:
         return warning("storage", f"Cannot determine how to clone volumes in {folder}: {error.strerror}.")
+    if driver == "plain" and settings.storage == "auto" and is_root() and new_home.is_new(settings):
+        return ok("storage", "the first `bough up` creates a storage image, so that branches share unchanged data")
     if driver == "plain":
         command = output.format_command("storage init --size 50G", settings.home)
         return ok("storage", f"plain: every branch is a full copy; a storage image (`{command}`) avoids this")

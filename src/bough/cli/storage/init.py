@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,7 +12,8 @@ from bough import byte_sizes, config
 from bough.cli import options, output, progress
 from bough.cli.storage import preconditions
 from bough.engine.local.images import image_setup
-from bough.engine.local.images.image import Image
+from bough.engine.local.images.image import IMAGE_FILE, Image
+from bough.engine.local.installs import mkfs_build
 from bough.engine.local.os_errors import translate_os_errors
 from bough.supervisor import home_lock, lock
 
@@ -42,12 +44,13 @@ def init(
     size_bytes = preconditions.parse_size(size)
     lock_fd = home_lock.acquire(settings)
     try:
-        file = (image or settings.home / "storage.img").expanduser().absolute()
+        file = (image or settings.home / IMAGE_FILE).expanduser().absolute()
         planned = Image.plan(settings.home, file, fs=fs, thin=thin, size=size_bytes)
         with translate_os_errors():
             preconditions.check_home(planned, settings)
             with progress.display(bars=sys.stderr.isatty()) as report:
-                moved_bytes = image_setup.create_image(planned, settings.free_space_floor, report)
+                fetch_mkfs = partial(mkfs_build.fetch, settings.cache, settings.debian_mirror, report)
+                moved_bytes = image_setup.create_image(planned, settings.free_space_floor, report, fetch_mkfs)
     finally:
         lock.release(lock_fd)
     _show(planned, moved_bytes, json)

@@ -12,11 +12,11 @@ from bough.byte_sizes import format_mb_or_gb
 from bough.cli import options, output, progress
 from bough.cli.doctor.folders import nearest_existing
 from bough.cli.storage import usage
+from bough.cli.storage.image_facts import describe_image, format_image
 from bough.cli.storage.usage import VolumeUsage
 from bough.engine.local import free_space
 from bough.engine.local.folders import Folders
 from bough.engine.local.images import mounts
-from bough.engine.local.images.image import Image
 from bough.engine.local.os_errors import translate_os_errors
 from bough.engine.local.volumes.driver_choice import choose_driver
 
@@ -53,7 +53,7 @@ def _measure_volumes(settings: config.Settings, folders: Folders) -> list[Volume
 def _collect_facts(settings: config.Settings, folders: Folders) -> dict[str, Any]:
     known = {
         "folder": str(folders.volumes),
-        "image": _describe_image(folders.image),
+        "image": describe_image(folders.image),
         "floor": settings.free_space_floor,
     }
     rejection = free_space.explain_rejection(folders, settings.free_space_floor)
@@ -71,19 +71,6 @@ def _collect_facts(settings: config.Settings, folders: Folders) -> dict[str, Any
     }
 
 
-def _describe_image(image: Image | None) -> dict[str, Any] | None:
-    if image is None:
-        return None
-    allocated = image.file.stat().st_blocks * 512 if image.file.exists() else 0
-    return {
-        "file": str(image.file),
-        "size": image.size,
-        "allocated": allocated,
-        "thin": image.thin,
-        "mounted": image.is_mounted(),
-    }
-
-
 def _with_total(volume: VolumeUsage) -> dict[str, Any]:
     return {**dataclasses.asdict(volume), "total": volume.total}
 
@@ -92,9 +79,7 @@ def _show(facts: dict[str, Any], volumes: list[VolumeUsage]) -> None:
     image = facts["image"]
     rows = [("volumes", facts["folder"])]
     if image:
-        thin = "thin, " if image["thin"] else ""
-        allocated = format_mb_or_gb(image["allocated"])
-        rows.append(("image", f"{image['file']} ({thin}{format_mb_or_gb(image['size'])}, {allocated} allocated)"))
+        rows.append(("image", format_image(image)))
     if facts["driver"]:
         rows += [("driver", facts["driver"]), ("file system", facts["file_system"])]
         rows.append(("free", f"{format_mb_or_gb(facts['free'])} of {format_mb_or_gb(facts['size'])}"))

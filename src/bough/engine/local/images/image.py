@@ -24,6 +24,7 @@ RECORD_FILE = "storage.json"
 DRAFT_FILE = "storage.json.making"  # the record of an image that is being created
 MARKER_FILE = ".bough-storage"
 MOUNT_POINT = "storage"
+IMAGE_FILE = "storage.img"  # in the home, unless the operator chooses another path
 IMAGE_FOLDERS = ("volumes", "templates")  # in the image; in the home if there is none
 
 # Files of tenants are never executed and are never devices.

@@ -6,7 +6,7 @@ missing after it, the next start finishes.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -24,7 +24,11 @@ _FORMAT: dict[FileSystem, tuple[str, ...]] = {
     "xfs": ("mkfs.xfs", "-q", "-K", "-L", "bough", "-m", "reflink=1", "-s", "size=4096"),
     "btrfs": ("mkfs.btrfs", "--quiet", "--nodiscard", "--label", "bough"),
 }
+# A downloaded program may be newer than the kernel. These features are its defaults, and need Linux 5.19.
+_FORMAT_FOR_OLD_KERNELS = ("-i", "nrext64=0", "-m", "rmapbt=0")
 PACKAGES: dict[FileSystem, str] = {"xfs": "xfsprogs", "btrfs": "btrfs-progs"}
+
+FetchMkfs = Callable[[], Path]  # gets `mkfs.xfs` for a machine without it
 
 
 def find_missing_package(fs: FileSystem) -> str | None:
@@ -32,7 +36,7 @@ def find_missing_package(fs: FileSystem) -> str | None:
     return None if shutil.which(_FORMAT[fs][0], path=mounts.ENVIRONMENT["PATH"]) else PACKAGES[fs]
 
 
-def create_image(image: Image, floor: int, progress: Progress) -> int:
+def create_image(image: Image, floor: int, progress: Progress, fetch_mkfs: FetchMkfs | None = None) -> int:
     """Create and mount the image with all volumes and templates of the home in it; returns the bytes moved.
 
     The platform must not be running. Requires root.
@@ -41,8 +45,10 @@ def create_image(image: Image, floor: int, progress: Progress) -> int:
     _check_mount_point(image)
     with _drafted(image):
         allocation.allocate(image.staging_file, image.size, thin=image.thin, progress=progress)
+        _check_loop_devices(image)
+        command = _find_format_command(image.fs, fetch_mkfs)
         progress(f"creating {image.fs}", 0, 1)
-        _format(image)
+        _format(image, command)
         image.mount(image.staging_file)
         progress(f"creating {image.fs}", 1, 1)
         moved = _fill(image, floor, progress)
@@ -91,9 +97,24 @@ def _drafted(image: Image) -> Iterator[None]:
         raise
 
 
-def _format(image: Image) -> None:
+def _check_loop_devices(image: Image) -> None:
+    """Try it, because a container has the programs and often no devices."""
     try:
-        mounts.run_command(*_FORMAT[image.fs], image.staging_file)
+        mounts.check_attachable(image.staging_file)
+    except CommandFailed as error:
+        raise EngineError(f"This machine or container offers no loop device: {error}.", transient=False) from None
+
+
+def _find_format_command(fs: FileSystem, fetch_mkfs: FetchMkfs | None) -> Sequence[str | Path]:
+    program, *options = _FORMAT[fs]
+    if fs == "xfs" and fetch_mkfs is not None and find_missing_package(fs):
+        return fetch_mkfs(), *options, *_FORMAT_FOR_OLD_KERNELS
+    return program, *options
+
+
+def _format(image: Image, command: Sequence[str | Path]) -> None:
+    try:
+        mounts.run_command(*command, image.staging_file)
     except CommandFailed as error:
         raise EngineError(f"The image could not be formatted: {error}.", transient=False) from None
 

@@ -43,6 +43,11 @@ def mount(file: Path, mount_point: Path, fs: str, options: Sequence[str]) -> Non
         run_command("losetup", "--detach", device)
 
 
+def check_attachable(file: Path) -> None:
+    """Check that the file can be attached to a loop device."""
+    run_command("losetup", "--detach", _attach(file))
+
+
 def unmount(mount_point: Path) -> None:
     """Wait a short while for processes that are about to exit."""
     deadline = clock.monotonic() + _BUSY_TIMEOUT_SECONDS

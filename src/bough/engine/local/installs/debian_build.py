@@ -3,7 +3,7 @@
 import hashlib
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from bough import clock
 from bough.engine.local.debian import architecture as architectures
 from bough.engine.local.debian import closure, indexes
 from bough.engine.local.debian.architecture import Architecture
-from bough.engine.local.debian.errors import FileMissing, PackageError
+from bough.engine.local.debian.errors import FileMissing
 from bough.engine.local.debian.mirrors import Mirrors
 from bough.engine.local.debian.versions import DebianVersion
 from bough.engine.local.installs import (
@@ -111,7 +111,7 @@ def plan_with(
     resolved = debian_packages.resolve(index, major, additions.requested, depends)
     packages = locks.from_packages(resolved)
     plan = BuildPlan(major=major, packages=packages, requested=additions.requested, own=additions.own)
-    check_not_older(plan, {each.name: each.version for each in plan_locked(major, architecture).packages})
+    locks.check_not_older(packages, {each.name: each.version for each in plan_locked(major, architecture).packages})
     if like is None:
         return plan
     known = {each.name: each for each in _list_packages(like)}
@@ -234,13 +234,3 @@ def _find_template(plan: BuildPlan, parent: Path) -> str | None:
         }:
             return record.template or folder.name
     return None
-
-
-def check_not_older(plan: BuildPlan, known: Mapping[str, str]) -> None:
-    """An index without an expiry date could be an old one with known vulnerabilities. `known` is name → version."""
-    for each in plan.packages:
-        if each.name in known and DebianVersion(each.version) < DebianVersion(known[each.name]):
-            raise PackageError(
-                f"The mirror offers {each.name} {each.version}, which is older than {known[each.name]}, so it is "
-                "not used. Set debian_mirror to a mirror that is up to date, and try again."
-            )

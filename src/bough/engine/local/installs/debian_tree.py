@@ -8,14 +8,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from bough.engine.local.debian import deb_file
-from bough.engine.local.debian.architecture import find_architecture
+from bough.engine.local.debian.architecture import Architecture, find_architecture
 from bough.engine.local.debian.errors import PackageError
 from bough.engine.local.installs import openssl_conf, unused_libraries
 from bough.engine.local.progress import Progress
@@ -37,7 +37,14 @@ _PATCH_TIMEOUT_SECONDS = 60
 
 def unpack(files: Sequence[Path], tree: Path, major: int, progress: Progress) -> None:
     """Unpack the packages, possibly over those of an install, and remove what a server does not need."""
-    stage = f"unpacking Postgres {major}"
+    unpack_packages(files, tree, _is_kept, f"unpacking Postgres {major}", progress)
+    _remove_unneeded(tree, major)
+
+
+def unpack_packages(
+    files: Sequence[Path], tree: Path, is_kept: Callable[[str], bool], stage: str, progress: Progress
+) -> None:
+    """Unpack the files whose path, such as `usr/lib/…`, is to be kept. Create the tree if it does not exist."""
     progress(stage, 0, len(files))
     if not tree.exists():
         tree.mkdir(mode=0o755)
@@ -45,9 +52,8 @@ def unpack(files: Sequence[Path], tree: Path, major: int, progress: Progress) ->
         (tree / "usr").mkdir()
         (tree / "usr").chmod(0o755)
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # decompression runs in parallel
-        for number, _ in enumerate(pool.map(lambda file: _unpack_one(file, tree), files), 1):
+        for number, _ in enumerate(pool.map(lambda file: _unpack_one(file, tree, is_kept), files), 1):
             progress(stage, number, len(files))
-    _remove_unneeded(tree, major)
 
 
 def program_folder(tree: Path, major: int) -> Path:
@@ -63,24 +69,25 @@ def library_folder(tree: Path, major: int) -> Path:
 
 
 def adapt(tree: Path, final: Path, major: int) -> None:
-    """Let the programs use the dynamic linker, the libraries and the OpenSSL of the tree at its final path.
-
-    Files are replaced, not changed: they may be hard links to those of another cache, or belong to running servers.
-    """
+    """Let the programs use the dynamic linker, the libraries and the OpenSSL of the tree at its final path."""
     architecture = find_architecture()
-    linker = final / "usr" / "lib" / architecture.triplet / architecture.dynamic_linker
     programs = [path for path in program_folder(tree, major).iterdir() if _is_dynamic_program(path)]
+    set_linker(programs, f"$ORIGIN/../../../{architecture.triplet}", final, architecture)
+    server = program_folder(tree, major) / "postgres"
+    unused_libraries.detach(server, lambda library: run_patchelf("--remove-needed", library, str(server)))
+    openssl_conf.write(tree, final, architecture.triplet)
+
+
+def set_linker(programs: Sequence[Path], run_path: str, final: Path, architecture: Architecture) -> None:
+    """Replace the programs, which may be hard links to those of another cache, or belong to running servers."""
+    linker = final / "usr" / "lib" / architecture.triplet / architecture.dynamic_linker
     copies = [path.with_name(f".{path.name}.new") for path in programs]
     for program, copy in zip(programs, copies, strict=True):
         shutil.copy2(program, copy)
-    run_path = f"$ORIGIN/../../../{architecture.triplet}"
     options = ["--set-interpreter", str(linker), "--force-rpath", "--set-rpath", run_path]
     run_patchelf(*options, *map(str, copies))
     for program, copy in zip(programs, copies, strict=True):
         copy.rename(program)
-    server = program_folder(tree, major) / "postgres"
-    unused_libraries.detach(server, lambda library: run_patchelf("--remove-needed", library, str(server)))
-    openssl_conf.write(tree, final, architecture.triplet)
 
 
 def run_patchelf(*arguments: str) -> None:
@@ -88,7 +95,9 @@ def run_patchelf(*arguments: str) -> None:
     options: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace"}
     result = subprocess.run(command, timeout=_PATCH_TIMEOUT_SECONDS, check=False, **options)
     if result.returncode != 0:
-        raise PackageError(f"The programs of Postgres could not be adapted to this machine: {result.stderr.strip()}")
+        raise PackageError(
+            f"The programs of Debian's packages could not be adapted to this machine: {result.stderr.strip()}"
+        )
 
 
 def _find_patchelf() -> Path:
@@ -100,9 +109,9 @@ def _find_patchelf() -> Path:
     return Path(str(distribution.locate_file(names[0]))).resolve()
 
 
-def _unpack_one(file: Path, tree: Path) -> None:
+def _unpack_one(file: Path, tree: Path, is_kept: Callable[[str], bool]) -> None:
     with file.open("rb") as package:
-        deb_file.unpack(package, tree, _is_kept)
+        deb_file.unpack(package, tree, is_kept)
 
 
 def _is_kept(path: str) -> bool:

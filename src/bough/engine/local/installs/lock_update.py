@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bough.engine.local.debian import deb_file, indexes
-from bough.engine.local.debian.architecture import find_architecture
+from bough.engine.local.debian.architecture import Architecture, find_architecture
 from bough.engine.local.debian.mirrors import Mirrors
-from bough.engine.local.installs import changelog, debian_packages, locks, security_fixes
+from bough.engine.local.installs import changelog, debian_packages, locks, mkfs_build, security_fixes
 from bough.engine.local.installs.locks import LockedPackage
 from bough.engine.local.progress import ignore_progress
 
@@ -33,13 +33,19 @@ def main(mirror_setting: str) -> None:
 
 def _update_lock(mirrors: Mirrors, major: int, machine: str) -> tuple[LockedPackage, ...]:
     architecture = find_architecture(machine)
-    suites = list(indexes.list_suites(debian_packages.RELEASES[major]))
-    index = indexes.read_index(mirrors, suites, architecture, ignore_progress)
+    release = debian_packages.RELEASES[major]
+    index = indexes.read_index(mirrors, list(indexes.list_suites(release)), architecture, ignore_progress)
+    if release == mkfs_build.RELEASE:
+        _write(mkfs_build.LOCK, architecture, mkfs_build.resolve(index))
     packages = locks.from_packages(debian_packages.resolve(index, major))
-    path = _FOLDER / locks.file_name(debian_packages.lock_name(major), architecture.name)
+    _write(debian_packages.lock_name(major), architecture, packages)
+    return packages
+
+
+def _write(name: str, architecture: Architecture, packages: tuple[LockedPackage, ...]) -> None:
+    path = _FOLDER / locks.file_name(name, architecture.name)
     path.write_text(locks.format_lock(packages))
     print(path.name, len(packages), "packages")
-    return packages
 
 
 def _read_fixes(mirrors: Mirrors, major: int, packages: tuple[LockedPackage, ...]) -> Mapping[str, tuple[str, ...]]:

@@ -4,13 +4,15 @@ A lock names package, version, size, SHA-256 and the path on a mirror, and no ad
 they are downloaded without an index.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from bough.engine.local.debian.errors import PackageError
 from bough.engine.local.debian.mirrors import ExpectedFile
 from bough.engine.local.debian.package_index import Package
+from bough.engine.local.debian.versions import DebianVersion
 
 INSTALL_FILE = "packages.txt"  # the lock in an install: what it was built from
 _PACKAGE = "bough.engine.local.installs.generated"
@@ -51,3 +53,13 @@ def format_lock(packages: Iterable[LockedPackage]) -> str:
     return "".join(
         f"{each.name} {each.version} {each.file.size} {each.file.sha256} {each.file.path}\n" for each in packages
     )
+
+
+def check_not_older(packages: Iterable[LockedPackage], known: Mapping[str, str]) -> None:
+    """An index without an expiry date could be an old one with known vulnerabilities. `known` is name → version."""
+    for each in packages:
+        if each.name in known and DebianVersion(each.version) < DebianVersion(known[each.name]):
+            raise PackageError(
+                f"The mirror offers {each.name} {each.version}, which is older than {known[each.name]}, so it is "
+                "not used. Set debian_mirror to a mirror that is up to date, and try again."
+            )

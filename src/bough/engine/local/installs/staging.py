@@ -31,7 +31,7 @@ def hold_cache(cache: Path) -> Iterator[Path]:
     """Hold the lock of the cache; yield the folder of the installs. Explain errors of the disk."""
     folder = installs_folder(cache)
     try:
-        _create_public_folder(folder)
+        create_public_folder(folder)
         with hold_file_lock(folder / ".lock"):
             yield folder
     except OSError as error:
@@ -62,7 +62,7 @@ def require_install(folder: Path) -> Install:
     return install
 
 
-def _create_public_folder(folder: Path) -> None:
+def create_public_folder(folder: Path) -> None:
     """Create missing folders so that the users of computes can traverse them."""
     for path in reversed([folder, *folder.parents]):
         if not path.exists():

@@ -17,6 +17,7 @@ from bough.engine.local.installs import (
     debian_packages,
     download,
     installs,
+    locks,
     selection,
     time_zones,
 )
@@ -69,7 +70,7 @@ def update(settings: Settings, progress: Progress, check: Check = accept) -> lis
             for key, additions in list_additions(before, major, settings.cache).items():
                 plan = debian_build.plan_with(additions, major, mirrors, progress)
                 current = before.get(key or installs.format_pin(Flavour.DEBIAN, major))
-                debian_build.check_not_older(plan, _list_packages(current))
+                locks.check_not_older(plan.packages, _list_packages(current))
                 install = debian_build.build(plan, mirrors, settings.cache, progress)
                 if key:
                     of_projects[key] = install
