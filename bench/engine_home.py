@@ -94,9 +94,9 @@ class Home:
     def driver(self) -> str:
         return self.storage_home.driver
 
-    async def create_compute(self) -> Compute:
-        """Create a project with its branch; do not start its compute."""
-        return await self._create(self._make_spec(ProjectId.new()), None)
+    async def create_compute(self, pin: str | None = None) -> Compute:
+        """Create a project with its branch, on the default build or that of the pin; do not start its compute."""
+        return await self._create(self._make_spec(ProjectId.new(), pin), None)
 
     async def create_child(self, parent: Compute) -> Compute:
         """Create a branch of the parent, which may be running; do not start its compute."""
@@ -112,13 +112,13 @@ class Home:
         )
         return compute
 
-    def _make_spec(self, project: ProjectId) -> ComputeSpec:
+    def _make_spec(self, project: ProjectId, pin: str | None = None) -> ComputeSpec:
         return ComputeSpec(
             project_id=project,
             branch_id=BranchId.new(),
             endpoint_id=EndpointId.new(),
             volume_id=VolumeId.new(),
-            install=self.engine.capabilities().installs[MAJOR],
+            install=pin or self.engine.capabilities().installs[MAJOR],
             max_cu=MAX_CU,
             settings=SETTINGS,
             roles=(RoleSpec(name=ROLE, verifier=_VERIFIER),),
