@@ -116,6 +116,7 @@ AUTHORIZATION_CASES = {
     ContractOperation("GET", "/bough/invitations"): 200,
     ContractOperation("GET", "/bough/audit"): 200,
     ContractOperation("GET", "/bough/postgres"): 403,
+    ContractOperation("GET", "/bough/extensions"): 200,
     **{ContractOperation(method, "/bough/users"): 403 for method in ("GET", "POST")},
     ContractOperation("POST", "/bough/users/{user_id}/reset"): 403,
     ContractOperation("POST", "/bough/invitations/{invitation_id}/accept"): 404,

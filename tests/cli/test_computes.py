@@ -112,7 +112,9 @@ def test_a_closed_terminal_window_means_ctrl_c(bough: Program) -> None:
         start_new_session=True,
     )
     os.close(child_end)
-    wait_until(bough.is_running)
+    printed = b""
+    while b"Ctrl-C stops Bough" not in printed:
+        printed += os.read(terminal, 4096)
     os.close(terminal)
     assert process.wait(timeout=30) == 0
     assert bough("status").returncode == 3

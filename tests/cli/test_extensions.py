@@ -63,7 +63,7 @@ def test_an_extension_for_one_project_and_then_for_all(bough: Program) -> None:
     assert added["restarted"] == 1
     assert [(change["project_id"], change["added"]) for change in added["changes"]] == [(one, [EXTENSION])]
     assert query(bough, one, f"create extension {EXTENSION}").returncode == 0
-    assert "is not available" in query(bough, other, f"create extension {EXTENSION}").stderr
+    assert "is not part of this build" in query(bough, other, f"create extension {EXTENSION}").stderr
     entry = offered(bough, one)[EXTENSION]
     assert (entry["is_allowed"], entry["is_default"], "preload_library" in entry) == (True, False, False)
     assert EXTENSION not in offered(bough, other)

@@ -126,6 +126,7 @@ def test_a_stopped_platform_is_updated_too(bough: MirrorProgram, npm: Install, d
 
 
 def test_an_update_that_fails_says_why_and_changes_nothing(bough: MirrorProgram, mirror: DebianMirror) -> None:
+    bough.home.mkdir()
     bough.mirror = f"http://127.0.0.1:{find_free_port()}"
     assert_refused(postgres(bough, "update"), "mirror from the setting debian_mirror does not answer")
     bough.mirror = f"file://{mirror.folder}/missing"
@@ -140,6 +141,7 @@ def test_an_update_that_fails_says_why_and_changes_nothing(bough: MirrorProgram,
 
 def test_without_a_mirror_an_update_names_the_setting(bough: MirrorProgram) -> None:
     require_root()
+    bough.home.mkdir()
     bough.mirror, bough.hidden = "", (APT,)
     assert_refused(postgres(bough, "update"), "No mirror of Debian is known on this machine: set debian_mirror")
 
