@@ -287,7 +287,7 @@ def test_where_room_cannot_be_reserved_zeros_are_written(home: Path, monkeypatch
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     reported: list[int] = []
-    monkeypatch.setattr(allocation, "_reserve", fail)
+    monkeypatch.setattr(allocation, "reserve", fail)
     allocation.allocate(home / "file", 9 * MB, thin=False, progress=lambda _stage, done, _total: reported.append(done))
     assert (home / "file").read_bytes() == bytes(9 * MB)
     assert (home / "file").stat().st_blocks * 512 >= 9 * MB

@@ -27,6 +27,9 @@ MODULES_WITHOUT_TENANT_FILES = {
     "engine/local/images/allocation.py": "the image file, in a folder of the operator",
     "engine/local/images/image_setup.py": "the image file and the home itself",
     "engine/local/images/mounts.py": "/proc and /sys",
+    "engine/local/images/new_home.py": "the home itself",
+    "engine/local/images/thin_space.py": "the image file, and the file of withheld space directly in the image",
+    "engine/local/images/withheld_file.py": "a file directly in the image, where only the platform can write",
     "engine/local/folder_index.py": "the folders run and volumes of the home, which only the platform can write",
     "engine/local/volumes/volume_names.py": "the folder of volumes, which only the platform can write",
     "engine/local/folders.py": "the home and the folders directly in it",
@@ -229,6 +232,7 @@ ALLOWED_FUNCTIONS: dict[str, dict[str, str]] = {
     },
     "engine/local/warm/spares.py": {"SpareComputes.is_usable": _OWN_FOLDER},
     "cli/logs.py": {"logs": _LOG_FOLDER, "_find_log": _LOG_FOLDER, "_suggest_endpoints": _LOG_FOLDER},
+    "cli/storage/image_facts.py": {"describe_image": "the image file, in a folder of the operator"},
     "cli/storage/usage.py": {
         "measure_volumes": _OWN_FOLDER,
         "measure_archive": "the folder of archives itself",

@@ -1,7 +1,6 @@
 """`bough storage status`."""
 
 import dataclasses
-import os
 import sys
 from typing import Any
 
@@ -60,13 +59,13 @@ def _collect_facts(settings: config.Settings, folders: Folders) -> dict[str, Any
     if folders.image is not None and not folders.image.is_mounted():
         return {**known, "driver": None, "file_system": None, "size": None, "free": None, "refuses_new": rejection}
     folder = nearest_existing(folders.volumes)
-    capacity = os.statvfs(folder)
+    free, size = free_space.measure_space(folders, settings.free_space_floor)
     return {
         **known,
         "driver": choose_driver(settings.storage, folder).name,
         "file_system": mounts.find_file_system(folder),
-        "size": capacity.f_blocks * capacity.f_frsize,
-        "free": capacity.f_bavail * capacity.f_frsize,
+        "size": size,
+        "free": free,
         "refuses_new": rejection,
     }
 

@@ -19,6 +19,7 @@ from bough.engine.local.computes.temporary_computes import TemporaryComputes
 from bough.engine.local.extension_checks import ExtensionChecks
 from bough.engine.local.folders import Folders
 from bough.engine.local.history.volume_history import VolumeHistory
+from bough.engine.local.images.thin_space import ThinSpace
 from bough.engine.local.inspection import LocalInspection
 from bough.engine.local.installs.catalog import InstallCatalog
 from bough.engine.local.isolation import cgroups
@@ -43,6 +44,7 @@ class EngineComponents:
         self.cgroups = cgroups.detect_cgroups(settings)
         self.locks = NamedLocks()
         self.resource_locks = ResourceLocks(self.locks, self.folders)
+        self.thin_space = ThinSpace(floor, lambda: self.folders.image)
         self.check_can_create = partial(free_space.check_can_create, self.folders, floor)
         self.volumes = Volumes(self.folders.volumes, self.folders.wal_archives)
         self.templates = Templates(self.folders.templates, self.volumes)
@@ -74,7 +76,7 @@ class EngineComponents:
         )
         self.replication_monitor = ReplicationMonitor(self.running, self.volumes, slots)
         self.inspection = LocalInspection(
-            self.running, self.replication_monitor, self.sizes, self.folders, self.volumes
+            self.running, self.replication_monitor, self.sizes, self.folders, self.volumes, floor=floor
         )
         self.collation_checks = CollationChecks(self.running, self.volumes)
         self.extension_checks = ExtensionChecks(self.running, self.volumes)

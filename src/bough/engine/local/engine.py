@@ -60,6 +60,7 @@ class LocalEngine:
         parts = self._components
         with translate_os_errors():
             await run_shielded(parts.folders.ensure)
+            await run_shielded(parts.thin_space.start)
             driver = await run_shielded(lambda: choose_driver(self._settings.storage, parts.folders.volumes))
             parts.volumes.configure(driver, parts.folders.pg_wal)
             await run_shielded(parts.sandbox.ensure_ready)
@@ -81,6 +82,7 @@ class LocalEngine:
         await self._components.warm.close()
         await asyncio.to_thread(self._components.packer.close)
         await asyncio.to_thread(self._components.volumes.close)
+        await asyncio.to_thread(self._components.thin_space.close)
 
     async def ensure_branch(self, spec: BranchSpec) -> Origin:
         return await self._branches.ensure_branch(spec)

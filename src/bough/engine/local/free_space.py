@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bough.engine.local.folders import Folders
+from bough.engine.local.images import thin_space
 from bough.engine.local.os_errors import translate_os_errors
 from bough.engine.port import EngineError
 
@@ -36,6 +37,8 @@ def explain_shortage(folders: Folders, floor: int) -> str | None:
     for name, folder in _file_systems(folders):
         try:
             free = shutil.disk_usage(folder).free
+            if folders.image is not None and folder == folders.volumes:
+                free += thin_space.measure_withheld(folders.image)  # the disk below counts as well
         except FileNotFoundError:  # not created yet, or the image is not mounted
             continue
         if free < floor:
@@ -46,10 +49,16 @@ def explain_shortage(folders: Folders, floor: int) -> str | None:
     return None
 
 
-def measure_space(folders: Folders) -> tuple[int, int]:
-    """Return the free and total bytes of the file system of the volumes."""
-    status = os.statvfs(folders.volumes if folders.volumes.exists() else folders.home)
-    return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
+def measure_space(folders: Folders, floor: int) -> tuple[int, int]:
+    """Return the bytes that can be written to the file system of the volumes, and its size.
+
+    A thin image has less than its file system says when the disk below has less above the floor.
+    """
+    status = os.statvfs(next(each for each in (folders.volumes, *folders.volumes.parents) if each.exists()))
+    free, total = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
+    if folders.image is not None and folders.image.is_mounted():
+        free = thin_space.measure_available(folders.image, floor)
+    return free, total
 
 
 def _file_systems(folders: Folders) -> Iterator[tuple[str, Path]]:

@@ -36,12 +36,15 @@ class LocalInspection:
         sizes: ComputeSizes,
         folders: Folders,
         volumes: Volumes,
+        *,
+        floor: int,
     ) -> None:
         self._running = running
         self._replication_monitor = replication_monitor
         self._sizes = sizes
         self._folders = folders
         self._volumes = volumes
+        self._floor = floor
         self._unresponsive: dict[EndpointId, float] = {}  # until when storage is measured by files
 
     async def measure_usage(self, endpoint: EndpointId) -> ComputeUsage | None:
@@ -129,7 +132,7 @@ class LocalInspection:
         runs, volumes = await self._running.list_runs(), await self._volumes.list_volumes()
         running = frozenset(run.endpoint_id for run in runs)
         spare = frozenset(filter(is_spare, running))
-        free, total = await asyncio.to_thread(free_space.measure_space, self._folders)
+        free, total = await asyncio.to_thread(free_space.measure_space, self._folders, self._floor)
         return Observation(
             running_endpoints=running - spare,
             spare_endpoints=spare,

@@ -1,4 +1,4 @@
-"""Creates a file of a given size, with all of its disk space reserved or with none."""
+"""Creates a file of a given size, and reserves disk space for ranges of it or returns it."""
 
 import ctypes
 import errno
@@ -9,6 +9,8 @@ from bough.engine.local.progress import Progress
 
 _CHUNK_BYTES = 1024**3  # reserved per call, so that progress is visible
 _ZEROS = bytes(4 * 1024**2)
+
+_KEEP_SIZE, _PUNCH_HOLE = 0x1, 0x2  # linux/falloc.h
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
@@ -27,11 +29,24 @@ def allocate(file: Path, size: int, *, thin: bool, progress: Progress) -> None:
         os.close(descriptor)
 
 
+def reserve(descriptor: int, start: int, length: int) -> None:
+    """Reserve disk space, after which writing to the range cannot fail for lack of it. Data stays as it is.
+
+    Not `posix_fallocate`, which writes zeros for minutes without progress where the file system cannot reserve.
+    """
+    _fallocate(descriptor, 0, start, length)
+
+
+def release(descriptor: int, start: int, length: int) -> None:
+    """Return the disk space of the range, which then reads as zeros."""
+    _fallocate(descriptor, _PUNCH_HOLE | _KEEP_SIZE, start, length)
+
+
 def _reserve_all(descriptor: int, size: int, progress: Progress) -> None:
     try:
         for start in range(0, size, _CHUNK_BYTES):
             progress("reserving disk space", start, size)
-            _reserve(descriptor, start, min(_CHUNK_BYTES, size - start))
+            reserve(descriptor, start, min(_CHUNK_BYTES, size - start))
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             raise
@@ -39,9 +54,8 @@ def _reserve_all(descriptor: int, size: int, progress: Progress) -> None:
     progress("reserving disk space", size, size)
 
 
-def _reserve(descriptor: int, start: int, length: int) -> None:
-    """Not `posix_fallocate`, which writes zeros for minutes without progress where the file system cannot reserve."""
-    if _libc.fallocate(descriptor, 0, start, length) != 0:
+def _fallocate(descriptor: int, mode: int, start: int, length: int) -> None:
+    if _libc.fallocate(descriptor, mode, start, length) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

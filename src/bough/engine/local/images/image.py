@@ -29,10 +29,10 @@ IMAGE_FOLDERS = ("volumes", "templates")  # in the image; in the home if there i
 
 # Files of tenants are never executed and are never devices.
 _OPTIONS = ("noatime", "nodev", "nosuid", "noexec")
-# An allocated image keeps its space; a thin one returns freed space to the file system below.
+# Of a thin image with XFS, `ThinSpace` returns the freed space to the file system below.
 _DISCARD_OPTIONS: dict[tuple[FileSystem, bool], tuple[str, ...]] = {
     ("xfs", False): (),
-    ("xfs", True): ("discard",),
+    ("xfs", True): (),
     ("btrfs", False): ("nodiscard",),
     ("btrfs", True): ("discard=async",),
 }

@@ -3,9 +3,11 @@
 It runs the programs of util-linux; no request waits for it.
 """
 
+import os
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from bough import clock
@@ -78,6 +80,14 @@ def find_backing_file(mount_point: Path) -> Path | None:
     except (CommandFailed, OSError):
         return None
     return Path(backing.rstrip("\n").removesuffix(" (deleted)"))
+
+
+def disable_discard(mount_point: Path) -> None:
+    """Keep the file system of a mounted file from returning disk space below it, also when `fstrim` asks it to."""
+    device = mount_point.stat().st_dev
+    queue = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/queue")
+    with suppress(OSError):
+        (queue / "discard_max_bytes").write_text("0")
 
 
 def find_file_system(path: Path) -> str:

@@ -81,6 +81,22 @@ def iterate_extents(file: int) -> Iterator[Extent]:
         flags = 0
 
 
+def iterate_disk_ranges(file: int, start: int, length: int) -> Iterator[tuple[int, int]]:
+    """Yield offset and length on the device of everything that a range of an open file occupies."""
+    end = start + length
+    while start < end:
+        mapped, answer = _map(file, start, end - start, 0)
+        for number in range(mapped):
+            at, on_disk, size, _ = _extent(answer, number)
+            before = max(start - at, 0)
+            at, on_disk, size = at + before, on_disk + before, size - before
+            size = min(size, end - at)
+            yield on_disk, size
+            start = at + size
+        if mapped == 0:
+            return
+
+
 def find_extents_end(file: int, start: int, length: int) -> int:
     """Return where the first few extents after `start` end, at most `length` bytes on."""
     mapped, answer = _map(file, start, length, 0)
