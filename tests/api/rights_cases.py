@@ -367,6 +367,7 @@ CASES = (
     _case("DELETE", f"{OURS}/invitations/{{invitation_id}}", "manage", _new_invitation),
     _case("GET", "/bough/audit", "audit", _at("/bough/audit?org_id={org_id}")),
     _case("GET", "/bough/postgres", "run the platform"),
+    _case("POST", f"/bough{E}/restart", "run the platform"),
     _case("GET", "/bough/extensions", "read", _at("/bough/extensions?project_id={project_id}")),
     _case("GET", "/bough/users", "run the platform"),
     _case("POST", "/bough/users", "run the platform", _at("/bough/users", {"email": "new@example.com"}), status=201),

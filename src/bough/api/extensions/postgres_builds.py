@@ -2,12 +2,14 @@
 
 from fastapi import APIRouter, Response
 
-from bough.api.dependencies import OperatorDep, ServicesDep
-from bough.api.schemas import View, to_response
+from bough.api.dependencies import ContextDep, IdempotentRoute, OperatorDep, ServicesDep
+from bough.api.schemas import IdText, View, to_response
+from bough.control.endpoints.endpoints import restart_endpoint
 from bough.engine.port import Build
+from bough.errors import NotFound
 from bough.ids import EndpointId, ProjectId
 
-router = APIRouter(tags=["Postgres builds"])
+router = APIRouter(tags=["Postgres builds"], route_class=IdempotentRoute)
 
 
 class PreviousBuildView(View):
@@ -75,6 +77,10 @@ class BuildsResponse(View):
     indexes_to_rebuild: list[IndexView]
 
 
+class RestartResponse(View):
+    operation_ids: list[str]
+
+
 @router.get("/bough/postgres", response_model=BuildsResponse)
 async def list_builds(_operator: OperatorDep, services: ServicesDep) -> Response:
     """List the Postgres builds that projects use, the running computes that were started with older ones, and the
@@ -105,3 +111,16 @@ async def list_builds(_operator: OperatorDep, services: ServicesDep) -> Response
             ],
         )
     )
+
+
+@router.post("/bough/projects/{project_id}/endpoints/{endpoint_id}/restart", response_model=RestartResponse)
+async def restart_compute(
+    _operator: OperatorDep, context: ContextDep, project_id: IdText, endpoint_id: IdText
+) -> Response:
+    """Restart the compute of any project, such as for an update of its build. Its connections are closed."""
+    async with context.services.store.read() as rows:
+        project = await rows.projects.get(ProjectId(project_id))
+    if project is None or project.deleted_at is not None:
+        raise NotFound.resource("project")
+    _, operations = await restart_endpoint(context, project, EndpointId(endpoint_id))
+    return to_response(RestartResponse(operation_ids=[each.id for each in operations]))

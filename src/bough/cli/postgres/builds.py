@@ -83,9 +83,11 @@ def list_outdated(settings: Settings, project: str | None = None) -> list[dict[s
 def print_restarts(command: str, *, restarted: int, waiting: int) -> None:
     """`command` restarts those that wait."""
     if restarted:
-        output.print_text(f"Restarted {restarted} computes.")
+        output.print_text("Restarted 1 compute." if restarted == 1 else f"Restarted {restarted} computes.")
     if waiting:
-        output.print_text(f"{waiting} computes run older builds until their next start; `{command}` restarts them.")
+        one = waiting == 1
+        text = "1 compute runs an older build until its" if one else f"{waiting} computes run older builds until their"
+        output.print_text(f"{text} next start; `{command}` restarts {'it' if one else 'them'}.")
 
 
 def restart(settings: Settings, computes: Sequence[dict[str, Any]]) -> int:
@@ -96,7 +98,7 @@ def restart(settings: Settings, computes: Sequence[dict[str, Any]]) -> int:
     count = 0
     for each in computes:
         try:
-            client.post(f"/projects/{each['project_id']}/endpoints/{each['endpoint_id']}/restart")
+            client.post(f"/bough/projects/{each['project_id']}/endpoints/{each['endpoint_id']}/restart")
         except PlatformError as error:
             output.print_note(f"{output.colorize('warning')}: {each['endpoint_id']}: {error.public_message}")
             continue
