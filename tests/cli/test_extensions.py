@@ -55,7 +55,8 @@ def test_an_extension_for_one_project_and_then_for_all(bough: Program) -> None:
     up = bough.up()
     one, other = [create_project(up, name)["project"]["id"] for name in ("one", "other")]
     wait_until(lambda: bough.status()["computes_running"] == 2 and bough.status()["operations_open"] == 0)
-    assert (list_states(bough)["vector"], list_states(bough)[EXTENSION]) == ("default", "available")
+    states = list_states(bough)
+    assert (states["vector"], states["wal2json"], states[EXTENSION]) == ("default", "default", "available")
     assert offered(bough, one)["vector"]["is_default"]
     assert EXTENSION not in offered(bough, one)
 

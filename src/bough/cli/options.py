@@ -33,7 +33,7 @@ RestartComputes = Annotated[
 ]
 IgnoreUnknown = Annotated[
     bool,
-    typer.Option("--ignore-unknown", help="Ignore branches of which it is not known which extensions they use."),
+    typer.Option("--ignore-unknown", help="Continue although it is not known which extensions some branches use."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 

@@ -1,7 +1,8 @@
 """`bough extensions list`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Annotated
 
 import typer
@@ -13,8 +14,9 @@ from bough.engine.local.installs import installs, offered_extensions, selection
 from bough.engine.local.installs.installs import Flavour, Install
 from bough.engine.local.installs.update import list_serving
 from bough.postgres.extensions import catalog
+from bough.postgres.extensions.extension import Extension
 
-COLUMNS = ("postgres", "extension", "version", "state", "preload library", "summary")
+COLUMNS = ("extension", "version", "state", "summary")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,8 @@ def list_extensions(
     """Show the extensions that are there or can be added.
 
     The state is `default` (in every build), `added`, `available` (`bough extensions add NAME` adds it) or
-    `not offered`.
+    `not offered`. One marked with `preload` must be named in preload_libraries of the project or endpoint
+    before it can be used.
     """
     settings = config.load_settings({"home": home})
     serving = list_serving(settings.home, installs.find_installs(settings.cache))
@@ -49,7 +52,9 @@ def list_extensions(
     if json:
         output.print_json({"extensions": [asdict(row) for row in rows]})
         return
-    output.print_table([COLUMNS, *(_show(row) for row in rows)])
+    for number, (major, group) in enumerate(groupby(rows, key=lambda row: row.pg_version)):
+        output.print_text(f"{'' if number == 0 else chr(10)}Postgres {major}")
+        output.print_table([COLUMNS, *(_show(row) for row in group)])
 
 
 def _list_rows(serving: Mapping[str, Install]) -> Iterator[_Row]:
@@ -78,7 +83,7 @@ def _list_of_major(major: int, used: Mapping[str, Install]) -> Iterator[_Row]:
     for entry in catalog.EXTENSIONS:
         if entry.name not in present and major in entry.majors:
             projects = _find_projects(entry.name, used)
-            state = "added" if projects else "available" if entry.is_allowed else "not offered"
+            state = _find_state(entry, preferred, projects)
             if preferred.flavour is Flavour.DEBIAN or state != "available":
                 yield _Row(
                     pg_version=major,
@@ -90,6 +95,13 @@ def _list_of_major(major: int, used: Mapping[str, Install]) -> Iterator[_Row]:
                 )
 
 
+def _find_state(entry: Extension, preferred: Install, projects: Sequence[str]) -> str:
+    """Return the state of an extension without a control file in the build that most projects use."""
+    if entry.output_plugin and (preferred.libraries / f"{entry.output_plugin}.so").is_file():
+        return "default" if entry.is_in_default_build else "added"
+    return "added" if projects else "available" if entry.is_allowed else "not offered"
+
+
 def _find_projects(name: str, used: Mapping[str, Install]) -> tuple[str, ...]:
     keys = [key for key, each in used.items() if name in offered_extensions.read(each)]
     return tuple(sorted(project for key in keys if (project := selection.split_key(key)[1])))
@@ -97,4 +109,5 @@ def _find_projects(name: str, used: Mapping[str, Install]) -> tuple[str, ...]:
 
 def _show(row: _Row) -> tuple[str, ...]:
     state = f"{row.state} for {', '.join(row.projects)}" if row.projects else row.state
-    return (str(row.pg_version), row.name, row.version or "-", state, row.preload_library or "-", row.summary)
+    summary = f"{row.summary} (preload)" if row.preload_library and row.state != "not offered" else row.summary
+    return (row.name, row.version or "-", state, summary)

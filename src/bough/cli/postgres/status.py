@@ -7,14 +7,14 @@ from bough.cli import options, output
 from bough.cli.postgres import builds
 
 INDEX_COLUMNS = ("project", "branch", "database", "statement")
-COLUMNS = ("postgres", "version", "build", "projects", "before", "computes to restart")
+COLUMNS = ("postgres", "version", "previous", "default", "projects", "to restart", "build")
 
 
 def status(home: options.Home = None, json: options.Json = False) -> None:
     """Show the builds, and computes that still run older ones.
 
-    A compute uses the current build from its next start; `bough postgres update --restart` restarts
-    those that run an older one.
+    New projects use the default build of their Postgres version. A compute uses the current build from
+    its next start; `bough postgres update --restart` restarts those that run an older one.
     """
     fetched = builds.fetch_status(config.load_settings({"home": home}))
     if json:
@@ -33,10 +33,11 @@ def _index_row(index: dict[str, Any]) -> tuple[str, ...]:
 
 def _row(build: dict[str, Any]) -> tuple[str, ...]:
     return (
-        f"{build['pin']} (new projects)" if build["is_default"] else build["pin"],
+        build["pin"],
         build["version"],
-        build["id"],
-        str(build["projects"]),
         build["previous"]["version"] if build.get("previous") else "-",
+        "yes" if build["is_default"] else "no",
+        str(build["projects"]),
         str(len(build["outdated_computes"])),
+        build["id"],
     )
