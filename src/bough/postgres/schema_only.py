@@ -1,5 +1,8 @@
 """Statements that delete all rows of a database and keep its structure.
 
+Tables of an extension keep their rows, which come with the extension or describe the structure of the database, unless
+the catalog names them. Extensions that are not in the catalog lose those that `pg_dump` treats as rows of the tenant.
+
 They run as the platform's superuser in a copy that no client has opened, so no code of a tenant may run with them:
 triggers that would fire are disabled in the same transaction, and Postgres builds the empty indexes as the owners of
 the tables. The owners cannot do it themselves, because tables that refer to one another must be truncated in one
@@ -9,6 +12,7 @@ another server, are never truncated.
 
 from collections.abc import Iterable
 
+from bough.postgres.extensions import catalog
 from bough.postgres.quoting import identifier, literal
 
 # All databases that may contain rows of a tenant.
@@ -20,10 +24,23 @@ _NOT_OF_AN_EXTENSION = """
     not exists (select from pg_catalog.pg_depend
                  where classid = 'pg_catalog.pg_class'::pg_catalog.regclass and objid = c.oid and deptype = 'e')
 """
+_KNOWN_EXTENSIONS = ", ".join(literal(each.name) for each in catalog.EXTENSIONS)
+_TENANT_TABLES = ", ".join(
+    f"({literal(each.name)}, {literal(table)})" for each in catalog.EXTENSIONS for table in each.tenant_tables
+)
+_WITH_ROWS_OF_TENANTS = f"""
+    exists (select from pg_catalog.pg_depend d join pg_catalog.pg_extension e on e.oid = d.refobjid
+             where d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass and d.objid = c.oid and d.deptype = 'e'
+               and d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
+               and ((e.extname, c.relname) in ({_TENANT_TABLES})
+                    or e.extname not in ({_KNOWN_EXTENSIONS})
+                       and exists (select from unnest(e.extconfig, e.extcondition) as marked (oid, condition)
+                                    where marked.oid = c.oid and marked.condition = '')))
+"""
 _OF_TENANTS = f"""
       from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
      where n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_(toast|temp)'
-       and {_NOT_OF_AN_EXTENSION}
+       and ({_NOT_OF_AN_EXTENSION} or {_WITH_ROWS_OF_TENANTS})
 """
 # Prepared transactions hold locks and uncommitted rows.
 SELECT_PREPARED_TRANSACTIONS = (
@@ -46,10 +63,17 @@ SELECT_PARTITIONED_TABLES = f"""
 SELECT_MATERIALIZED_VIEWS = (
     f"select n.nspname::text, c.relname::text {_OF_TENANTS} and c.relkind = 'm' and c.relispopulated order by c.oid"
 )
+_NUMBERS_ROWS_OF_TENANTS = f"""
+    exists (select from pg_catalog.pg_depend number join pg_catalog.pg_attrdef value on value.oid = number.objid
+              join pg_catalog.pg_class c on c.oid = value.adrelid
+             where number.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass
+               and number.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass and number.refobjid = s.seqrelid
+               and {_WITH_ROWS_OF_TENANTS})
+"""
 SELECT_SEQUENCES = f"""
     select n.nspname::text, c.relname::text, s.seqstart from pg_catalog.pg_sequence s
       join pg_catalog.pg_class c on c.oid = s.seqrelid join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-     where {_NOT_OF_AN_EXTENSION} order by c.oid
+     where {_NOT_OF_AN_EXTENSION} or {_NUMBERS_ROWS_OF_TENANTS} order by c.oid
 """
 # Triggers that fire even with session_replication_role = replica.
 SELECT_TRIGGERS = (

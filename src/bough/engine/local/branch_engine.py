@@ -4,7 +4,7 @@ import asyncio
 
 from bough.domain.catalog_change import CatalogChange, CreateRole, DeleteAllRows
 from bough.engine.local.components import EngineComponents
-from bough.engine.local.computes import changes, truncation
+from bough.engine.local.computes import changes, statistics_files, truncation
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.os_errors import translate_os_errors
 from bough.engine.local.volumes.disk_usage import measure_own_bytes
@@ -84,7 +84,11 @@ class LocalBranchEngine:
                     folder = self._volumes.folder(spec.volume_id)
                     await changes.add_to_ident_map(change.name, folder, sockets, self._sandbox.socket_users)
                 return
-            settings = truncation.TRUNCATION_SETTINGS if isinstance(change, DeleteAllRows) else None
+            settings = None
+            if isinstance(change, DeleteAllRows):
+                settings = truncation.TRUNCATION_SETTINGS
+                with translate_os_errors():
+                    await asyncio.to_thread(statistics_files.delete, self._volumes.folder(spec.volume_id).data)
             async with self._temporary.start_on(spec, install, settings) as temporary:
                 await changes.apply_change(temporary, change, install.major)
 

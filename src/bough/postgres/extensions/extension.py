@@ -32,6 +32,7 @@ class Extension:
     script_additions: Mapping[str, str] = field(default_factory=dict)  # script or pattern → statements at its end
     library_changes: tuple[LibraryChange, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)  # control file → the one that Debian installs instead
+    tenant_tables: tuple[str, ...] = ()  # its tables with rows of the tenant, which a schema-only branch does not have
     output_plugin: str | None = None  # for logical decoding; an extension that is only a plugin has no control file
 
     @property

@@ -44,6 +44,7 @@ PG_CRON = Extension(
         "pg_cron--1.2--1.3.sql": _RESULTS,
         "pg_cron--1.3--1.4.sql": _FUNCTIONS,
     },
+    tenant_tables=("job", "job_run_details"),  # statements of the tenant, and what they returned
     review=(
         "Jobs run in background workers as the role that scheduled them; jobs of superusers are off. The tables belong "
         "to the superuser, and a trigger refuses jobs of other roles."

@@ -20,6 +20,7 @@ PG_HINT_PLAN = Extension(
     preload_library="pg_hint_plan",
     schema="hint_plan",
     library_changes=(_NO_HINT_TABLE,),
+    tenant_tables=("hints",),  # texts of queries
     review=(
         "Hints in comments affect only plans. The hint table is switched off in the library, because superusers "
         "would read it, too."
