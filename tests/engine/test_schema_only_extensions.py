@@ -5,6 +5,7 @@ from bough.domain.catalog_change import DeleteAllRows
 from bough.engine.local.installs import download
 from bough.engine.port import Readiness
 from bough.postgres.extensions import catalog
+from engine.extension_examples import EXAMPLES, PRELOADED
 from engine.test_extensions import build_settings, create_extensions
 from support.engine_home import EngineHome, make_branch_spec, temporary_home
 from support.install_cache import copy_cache
@@ -61,8 +62,8 @@ SELECT_TABLES = """
 
 async def test_each_table_of_an_extension_of_the_default_build_is_kept_or_emptied(home: EngineHome) -> None:
     compute = await home.create_branch()
-    assert await compute.start(settings=build_settings(compute)) is Readiness.READY
-    await create_extensions(compute)
+    assert await compute.start(settings=build_settings(compute, PRELOADED)) is Readiness.READY
+    await create_extensions(compute, EXAMPLES)
     async with compute.connect() as db:
         found = {tuple(row) for row in await db.fetch(SELECT_TABLES)}
     default = [each for each in catalog.EXTENSIONS if each.is_in_default_build]
