@@ -1,7 +1,7 @@
 """Connections of the platform to a compute, as the superuser over the Unix socket.
 
 Every name in the statements is schema-qualified and the search path is `pg_catalog`, so that no object of a tenant
-can shadow a catalog object. Failed statements are not logged, because some contain password verifiers.
+can shadow a catalog object. Statements are neither logged nor counted, because some contain password verifiers.
 
 The process behind the socket may not be Postgres. Therefore the size of its responses and the time it is given are
 limited, and every value is checked (see `query_results`).
@@ -75,7 +75,7 @@ MEASUREMENT_LIMITS = SessionLimits(
 
 _SETTINGS = {
     "application_name": "bough",
-    "search_path": "pg_catalog",
+    "search_path": "pg_catalog, pg_temp",
     "log_min_error_statement": "panic",
     "log_statement": "none",
     "log_min_duration_statement": "-1",
@@ -92,9 +92,12 @@ _SETTINGS = {
     # The owner of a database can set these two for every session in it.
     "role": "none",
     "local_preload_libraries": "",
+    "pg_stat_statements.track": "none",
 }
 
-_SETTINGS_SINCE_17 = {"transaction_timeout": "0"}  # earlier versions reject a connection that sets it
+# Earlier versions reject a connection that sets them. Tenants cannot create event triggers, but a superuser's may call
+# functions that a tenant can replace, even at the login.
+_SETTINGS_SINCE_17 = {"transaction_timeout": "0", "event_triggers": "off"}
 
 
 class ComputeConnection:

@@ -52,7 +52,7 @@ async def ensure_roles_and_databases(
         return
     is_fresh = applied is None and launch.from_template
     database = _choose_first_database(spec) if is_fresh else MAINTENANCE_DATABASE
-    async with open_session(sockets, database) as session:
+    async with open_session(sockets, database, launch.install.major) as session:
         has_replication_role = await _apply_roles_and_databases(
             session, spec.target_verifiers, spec.databases, major=launch.install.major, is_fresh=is_fresh
         )
