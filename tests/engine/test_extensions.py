@@ -115,6 +115,7 @@ async def check_everywhere(home: EngineHome, examples: Sequence[Example], librar
         ("pg_cron", "needs its library to be preloaded", "preload_libraries.enabled_libraries"),
         ("postgis", "is not part of this build", "bough extensions add postgis"),
         ("http", "is not offered", "opens connections to addresses"),
+        ("pg_repack", "is not offered", "Use REINDEX CONCURRENTLY"),
     ],
 )
 async def test_an_extension_that_cannot_be_created_says_why(
