@@ -35,7 +35,7 @@ class MirrorProgram(Program):
         if _USE_MIRRORS.isdisjoint(arguments[:2]):
             return super().run(*arguments, **variables)  # which is faster
         return subprocess.run(
-            [*_hide(self.hidden), sys.executable, "-c", _MAIN, self.fingerprint, *arguments],
+            self.command(*arguments),
             env=make_environment(**self.variables, **variables),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -43,6 +43,9 @@ class MirrorProgram(Program):
             timeout=120,
             check=False,
         )
+
+    def command(self, *arguments: str) -> list[str]:
+        return [*_hide(self.hidden), sys.executable, "-c", _MAIN, self.fingerprint, *arguments]
 
 
 def _hide(paths: Sequence[Path]) -> Iterator[str]:

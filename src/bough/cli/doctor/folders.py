@@ -88,7 +88,7 @@ def _check_cloning(settings: Settings, folder: Path) -> Finding:
         return failed("storage", error.public_message)
     except OSError as error:
         return warning("storage", f"Cannot determine how to clone volumes in {folder}: {error.strerror}.")
-    if driver == "plain" and settings.storage == "auto" and is_root() and new_home.is_new(settings):
+    if driver == "plain" and new_home.can_have_image(settings):
         return ok("storage", "the first `bough up` creates a storage image, so that branches share unchanged data")
     if driver == "plain":
         command = output.format_command("storage init --size 50G", settings.home)

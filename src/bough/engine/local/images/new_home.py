@@ -31,15 +31,27 @@ def wants_image(settings: Settings) -> bool:
     return settings.storage == "auto" and is_new(settings) and choose_driver("auto", settings.home).name == "plain"
 
 
+def can_have_image(settings: Settings) -> bool:
+    """Return whether the first start will create an image, as far as it is known before it tries."""
+    if settings.storage != "auto" or not is_new(settings):
+        return False
+    try:
+        plan_image(settings)
+    except EngineError:
+        return False
+    return True
+
+
 def plan_image(settings: Settings) -> Image:
     """Plan a thin image as large as the free space of the disk; raise an EngineError if there can be none."""
     if not is_root():
         raise EngineError("Only root can create and mount a storage image.", transient=False)
-    if (fs := mounts.find_file_system(settings.home)) not in _FILE_SYSTEMS:
+    folder = next(each for each in (settings.home, *settings.home.parents) if each.exists())
+    if (fs := mounts.find_file_system(folder)) not in _FILE_SYSTEMS:
         raise EngineError(
             f"The home is on {fs or 'an unknown file system'}, where no storage image is created.", transient=False
         )
-    free, floor = shutil.disk_usage(settings.home).free, settings.free_space_floor
+    free, floor = shutil.disk_usage(folder).free, settings.free_space_floor
     if free < floor + MIN_SIZE:
         raise EngineError(
             f"The disk of {settings.home} has {byte_sizes.format_mb_or_gb(free)} of free space, and a storage image "
