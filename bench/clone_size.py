@@ -22,6 +22,8 @@ from bench.rounds import ROUNDS, print_note
 from bench.sizes import Sizes
 from bench.storage import COPY_ON_WRITE, DRIVERS, StorageHome
 from bough.engine.local.durable_files import sync_filesystem
+from bough.engine.local.images import thin_space
+from bough.engine.local.images.image import Image
 
 LIMIT = 0.05  # of the parent's size, with copy-on-write
 PARENT, CLONED, STARTED = "its parent", "a branch", "… started, after a few queries"
@@ -63,7 +65,12 @@ class ClonedParent:
         if self.storage_home.driver == "plain":
             return _bytes_in(self.storage_home.volumes_folder)
         status = os.statvfs(self.storage_home.volumes_folder)
-        return (status.f_blocks - status.f_bfree) * status.f_frsize + _bytes_in(self.storage_home.home / "pg_wal")
+        used = (status.f_blocks - status.f_bfree) * status.f_frsize - self._withheld()
+        return used + _bytes_in(self.storage_home.home / "pg_wal")
+
+    def _withheld(self) -> int:
+        image = Image.load(self.storage_home.home)
+        return thin_space.measure_withheld(image) if image else 0
 
     def make_measurement(self, what: str) -> Measurement:
         return Measurement(name=f"{self.storage_home.driver}: {what}", unit="MB", samples=tuple(self.used_mb[what]))

@@ -214,6 +214,19 @@ def test_nothing_is_created_where_the_image_is_not_mounted(home: ThinHome) -> No
     home.image.ensure_mounted()
 
 
+def test_an_image_that_was_enlarged_has_disk_space_for_what_it_offers(home: ThinHome) -> None:
+    os.truncate(home.image.file, home.image.size + 200 * MB)
+    device = subprocess.run(
+        ["findmnt", "-no", "SOURCE", home.mount_point], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    subprocess.run(["losetup", "--set-capacity", device], check=True)
+    subprocess.run(["xfs_growfs", home.mount_point], check=True, capture_output=True)
+    write(home.mount_point / "file", 300)
+    home.space.adjust()
+    allocated = home.image.file.stat().st_blocks * BLOCK
+    assert allocated + home.withheld() >= home.image.file.stat().st_size
+
+
 def test_freed_blocks_keep_their_disk_space_until_they_are_withheld(home: ThinHome) -> None:
     write(home.mount_point / "file", 200)
     (home.mount_point / "file").unlink()

@@ -39,6 +39,7 @@ class ThinSpace:
         self._find_image = find_image
         self._image: Image | None = None
         self._image_file = -1
+        self._blocks = 0  # of the file system; more when the operator enlarges it
         self._stopped = Event()
         self._thread: Thread | None = None
         self._failure = ""
@@ -77,7 +78,11 @@ class ThinSpace:
         """Offer more or less space; when nothing has to change, this only asks both file systems for their space."""
         if self._image is None:
             return
-        free = _measure_free(self._image.mount_point)
+        status = os.statvfs(self._image.mount_point)
+        if status.f_blocks != self._blocks:
+            self._reserve_all()
+            return
+        free = status.f_bavail * status.f_frsize
         target = self._plan(free, _measure_free(self._image.file.parent))
         margin = _MARGIN + target // _RELATIVE_MARGIN
         if free > target + margin:
@@ -93,7 +98,8 @@ class ThinSpace:
             change(withheld)
 
     def _reserve_all(self) -> None:
-        assert self._image is not None
+        if self._image is None or not self._image.is_mounted():
+            return
         mount_point = self._image.mount_point
         with WithheldFile.open(mount_point, self._image_file, create=True) as withheld:
             withheld.drop_unfinished()
@@ -102,6 +108,7 @@ class ThinSpace:
             if missing > _MARGIN:
                 withheld.grow(free - self._plan(free, disk_free - missing), keep_reserved=True)
             withheld.reserve_the_rest()
+        self._blocks = os.statvfs(mount_point).f_blocks
 
     def _plan(self, free: int, disk_free: int) -> int:
         assert self._image is not None
