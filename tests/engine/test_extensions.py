@@ -1,6 +1,7 @@
 """The extensions of the catalog, created and used by a tenant: on a branch, after a restore, and on a replica."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import asyncpg
 import pytest
@@ -116,6 +117,7 @@ async def check_everywhere(home: EngineHome, examples: Sequence[Example], librar
         ("postgis", "is not part of this build", "bough extensions add postgis"),
         ("http", "is not offered", "opens connections to addresses"),
         ("pg_repack", "is not offered", "Use REINDEX CONCURRENTLY"),
+        ("wal2json", "is an output plugin", "enable_logical_replication"),
     ],
 )
 async def test_an_extension_that_cannot_be_created_says_why(
@@ -126,3 +128,14 @@ async def test_an_extension_that_cannot_be_created_says_why(
             await db.execute(f"create extension {name}")
     assert message in str(refused.value)
     assert hint in str(refused.value.as_dict()["hint"])
+
+
+async def test_an_extension_that_has_no_effect_yet_says_so(tenant_compute: Compute) -> None:
+    warnings: list[Any] = []
+    async with tenant_compute.connect() as db:
+        db.add_log_listener(lambda _, message: warnings.append(message))
+        await db.execute("create extension pg_stat_statements")
+        await db.execute("drop extension pg_stat_statements")
+    [warning] = warnings
+    assert "has no effect until its library is preloaded" in warning.message
+    assert "preload_libraries.enabled_libraries" in warning.hint

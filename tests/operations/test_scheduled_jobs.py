@@ -35,6 +35,16 @@ async def schedule(platform: Platform, project: dict[str, Any], name: str) -> No
     await platform.query(project, f"select cron.schedule('{name}', '1 second', $job${statement}$job$)")
 
 
+async def list_warnings(platform: Platform, project: dict[str, Any]) -> list[str]:
+    """Schedule a job and return what its owner is told."""
+    messages: list[str] = []
+    async with platform.connect(project["endpoints"][0]["id"], "neondb_owner", "neondb") as db:
+        db.add_log_listener(lambda _, message: messages.append(message.message))
+        await db.execute("select cron.schedule('yearly', '0 3 1 1 *', 'select 1')")
+        await db.execute("select cron.unschedule('yearly')")
+    return messages
+
+
 async def count_until(platform: Platform, project: dict[str, Any], minimum: int) -> None:
     async def has_enough() -> bool:
         return int(await platform.query(project, ROWS)) >= minimum
@@ -83,8 +93,10 @@ async def test_jobs_do_not_run_on_a_child_until_its_owner_enables_them(
     await count_until(platform, project, parent_rows + 3)
     assert await platform.query(child, "select count(*) from cron.job") == 1
     assert await platform.query(child, ROWS) == before
+    assert await list_warnings(platform, child) == ["jobs do not run on this copy of a branch"]
     await change_settings(platform, child, {"cron.launch_active_jobs": "on"})
     await count_until(platform, child, before + 2)
+    assert await list_warnings(platform, child) == []
 
 
 async def test_a_running_job_counts_as_activity(platform: Platform, project: dict[str, Any]) -> None:

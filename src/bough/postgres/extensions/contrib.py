@@ -1,5 +1,7 @@
 """The extensions that come with Postgres itself, which a tenant may create or which are removed."""
 
+from bough.postgres.extensions.extension_scripts import build_preload_warning
+
 # Their scripts run as the platform's superuser and create only objects that are safe for tenants to use.
 TRUSTED = frozenset(
     [
@@ -46,9 +48,12 @@ TRUSTED = frozenset(
     ]
 )
 
-# Grants that the scripts lack because superusers do not need them. The creator of the extension may use its wrapper.
-# Postgres still requires a password for connections, which only superusers can waive.
+# Tools create pg_stat_statements everywhere, so it does not fail where it has no effect.
+#
+# Superusers do not need the grant that the script of postgres_fdw lacks. The creator of the extension may use its
+# wrapper. Postgres still requires a password for connections, which only superusers can waive.
 SCRIPT_ADDITIONS = {
+    "pg_stat_statements--1.4.sql": build_preload_warning("pg_stat_statements"),
     "postgres_fdw--1.0.sql": "grant usage on foreign data wrapper postgres_fdw to @extowner@ with grant option;\n",
 }
 

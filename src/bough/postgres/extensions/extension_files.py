@@ -21,9 +21,15 @@ def extend_script(text: str, addition: str) -> str:
     return text if text.endswith(addition) else f"{text}\n{addition}"
 
 
-def build_unavailable_files(extension: Extension) -> dict[str, str]:
+def build_unavailable_files(extension: Extension, *, has_plugin: bool) -> dict[str, str]:
     """Return the files of an extension that CREATE EXTENSION refuses with the reason."""
-    if extension.is_allowed:
+    if has_plugin:
+        message = f'"{extension.name}" is an output plugin for logical decoding, which needs no CREATE EXTENSION'
+        hint = (
+            "Enable logical replication in the settings of the project (enable_logical_replication), then: "
+            f"select pg_create_logical_replication_slot('NAME', '{extension.output_plugin}')"
+        )
+    elif extension.is_allowed:
         message = f'the extension "{extension.name}" is not part of this build of Postgres'
         hint = (
             "`bough postgres update` brings a build that contains it."

@@ -56,26 +56,35 @@ def add_checks(script: str, extension: Extension, *, creates: bool) -> str:
     return "".join([f"{_MARK}\n", *checks, script]) if checks else script
 
 
+def build_preload_warning(library: str) -> str:
+    """Return a statement for the script of an extension that can be created without its library, but does nothing."""
+    message = f'the extension "{library}" has no effect until its library is preloaded'
+    return _raise_unless_preloaded(library, "warning", message, f"{_preload_hint(library)} and restart the endpoint.")
+
+
 def _build_preload_check(extension: Extension) -> str:
     library = extension.preload_library or ""
+    message = f'the extension "{extension.name}" needs its library to be preloaded'
+    hint = f"{_preload_hint(library)} restart the endpoint, and try again."
+    return _raise_unless_preloaded(library, "object_not_in_prerequisite_state", message, hint)
+
+
+def _raise_unless_preloaded(library: str, level: str, message: str, hint: str) -> str:
     return f"""do $bough$
 begin
     if not {literal(library)} operator(pg_catalog.=) any (pg_catalog.regexp_split_to_array(
         pg_catalog.current_setting('shared_preload_libraries'), ' *, *'))
     then
-        raise object_not_in_prerequisite_state using
-            message = {literal(f'the extension "{extension.name}" needs its library to be preloaded')},
-            hint = {literal(_preload_hint(library))};
+        raise {level} using
+            message = {literal(message)},
+            hint = {literal(hint)};
     end if;
 end $bough$;
 """
 
 
 def _preload_hint(library: str) -> str:
-    return (
-        f'Add "{library}" to preload_libraries.enabled_libraries in the settings of the project or the endpoint, '
-        "restart the endpoint, and try again."
-    )
+    return f'Add "{library}" to preload_libraries.enabled_libraries in the settings of the project or the endpoint,'
 
 
 def _build_schema_check(extension: Extension, script: str) -> str:

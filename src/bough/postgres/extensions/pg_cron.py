@@ -15,6 +15,10 @@ begin
         raise insufficient_privilege using message = pg_catalog.format('role %I may not run jobs as %I',
             session_user, new.username);
     end if;
+    if pg_catalog.current_setting('cron.launch_active_jobs', true) operator(pg_catalog.=) 'off' then
+        raise warning using message = 'jobs do not run on this copy of a branch',
+            hint = 'Set cron.launch_active_jobs to on in pg_settings of the endpoint to run them.';
+    end if;
     return new;
 end $$;
 create trigger check_username before insert or update on cron.job

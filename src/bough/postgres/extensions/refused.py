@@ -46,9 +46,8 @@ REFUSED = (
         "pg_repack",
         "removes bloat from tables while they are used",
         "repack",
-        "Its trigger writes to a log table of the tenant as a superuser, so triggers of that table get these rights. "
-        "repack_swap exchanges the files of tables with different columns, so bytes of one type are read as another. "
-        "Use REINDEX CONCURRENTLY for indexes, VACUUM FULL or CLUSTER for tables, or drop old partitions (pg_partman).",
+        "Triggers on its log table, which belongs to the tenant, run as a superuser, and repack_swap does not compare "
+        "the columns of the tables. Use REINDEX CONCURRENTLY, VACUUM FULL or CLUSTER.",
     ),
     _refuse("pg_squeeze", "removes bloat from tables in the background", "squeeze", _RUNS_AS_SUPERUSER, (17, 18)),
     _refuse("pg_background", "runs statements in the background", "pg-background", _RUNS_AS_SUPERUSER, (18,)),

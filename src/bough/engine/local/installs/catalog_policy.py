@@ -35,13 +35,14 @@ def write_control_file(path: Path) -> None:
     write_atomically(path, change(path.read_text(errors="replace")), mode=0o644)
 
 
-def complete(extensions: Path) -> None:
+def complete(extensions: Path, libraries: Path) -> None:
     """Change the scripts of the extensions that stay, and create files for those of the catalog that are missing."""
     for each in catalog.EXTENSIONS:
         if (extensions / f"{each.name}.control").is_file():
             _complete_scripts(each, extensions)
-        elif each.has_control_file:
-            for name, text in extension_files.build_unavailable_files(each).items():
+        else:
+            has_plugin = each.output_plugin is not None and (libraries / f"{each.output_plugin}.so").is_file()
+            for name, text in extension_files.build_unavailable_files(each, has_plugin=has_plugin).items():
                 write_atomically(extensions / name, text, mode=0o644)
 
 

@@ -30,7 +30,7 @@ def apply(extensions: Path, libraries: Path, own: Collection[str] = ()) -> None:
     used = {library for name in texts.keys() - removed for library in _LIBRARY.findall(texts[name])}
     for library in {library for name in removed for library in _LIBRARY.findall(texts[name])} - used:
         (libraries / f"{library}.so").unlink(missing_ok=True)
-    catalog_policy.complete(extensions)
+    catalog_policy.complete(extensions, libraries)
     catalog_policy.complete_own(own, extensions)
 
 
