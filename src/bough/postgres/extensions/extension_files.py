@@ -34,7 +34,8 @@ def build_unavailable_files(extension: Extension, *, has_plugin: bool) -> dict[s
         hint = (
             "`bough postgres update` brings a build that contains it."
             if extension.is_in_default_build
-            else f"The operator of the platform can add it: `bough extensions add {extension.name}`."
+            else f"The operator of the platform can add it: `bough extensions add {extension.name}`. "
+            "If that is done, restart the endpoint."
         )
     else:
         message, hint = f'the extension "{extension.name}" is not offered', extension.review
