@@ -94,6 +94,10 @@ ALLOWED_FUNCTIONS: dict[str, dict[str, str]] = {
         "_is_same_folder": "names in the folder of sockets, which belongs to the platform"
     },
     "engine/local/collations.py": {"_read": _VOLUME_RECORD},
+    "engine/local/extension_uses.py": {"UseCheck.__call__": "the folder of volumes itself"},
+    "engine/local/volumes/extension_record.py": {"ExtensionRecord.read": _VOLUME_RECORD},
+    "cli/extensions/list.py": {"_find_state": "libraries of builds in the cache"},
+    "cli/extensions/requests.py": {"find_project": "the store in the home"},
     "engine/local/computes/preloading.py": {"_restrict_to_existing": "libraries of builds in the cache"},
     "engine/local/computes/database_changes.py": {"_rename": "renames a database with SQL"},
     "engine/local/computes/spare_assignment.py": {
