@@ -117,7 +117,6 @@ AUTHORIZATION_CASES = {
     ContractOperation("GET", "/bough/audit"): 200,
     ContractOperation("GET", "/bough/extensions"): 200,
     ContractOperation("GET", "/bough/postgres"): 403,
-    ContractOperation("GET", "/bough/extensions"): 200,
     ContractOperation("POST", "/bough/projects/{project_id}/endpoints/{endpoint_id}/restart"): 403,
     **{ContractOperation(method, "/bough/users"): 403 for method in ("GET", "POST")},
     ContractOperation("POST", "/bough/users/{user_id}/reset"): 403,

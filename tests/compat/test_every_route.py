@@ -91,6 +91,9 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     for verb in ("start", "suspend", "restart"):
         assert (await client.post(f"{endpoint}/{verb}")).status_code == 200
         await caller.finish_operations(project_id)
+    async with api_app.client(api_app.platform.key) as operator:
+        assert (await operator.post(f"/bough{endpoint}/restart")).json()["operation_ids"]
+    await caller.finish_operations(project_id)
     await _branches(caller, project)
     await _snapshots(caller, project, created["branch"]["id"])
     assert (await client.patch(project, json={"project": {"name": "new"}})).status_code == 200
