@@ -4,9 +4,10 @@ The earlier build is npm's 17.10, whose programs link few libraries. Both are in
 """
 
 import asyncio
+import statistics
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ from bough.engine.local.installs.installs import Flavour, format_pin
 DEBIAN, NPM = format_pin(Flavour.DEBIAN, MAJOR), format_pin(Flavour.NPM, MAJOR)
 COST_LIMIT = 1.15
 THROUGHPUT_LIMIT = 0.9
-STARTS = 5  # per round; their median is the sample
+STARTS = 15  # per round; their median is the sample
 _NEW, _START, _FIRST_ROW, _MEMORY = "new project to first row", "start", "start to first row", "memory of each (Pss)"
 _LOADS = {"TPC-B": TPC_B, "select-only": SELECT_ONLY}
 _UNITS = {_NEW: "ms", _START: "ms", _FIRST_ROW: "ms", _MEMORY: "MB", **dict.fromkeys(_LOADS, "tps")}
@@ -42,18 +43,7 @@ class BuildCompute:
     seconds: int
     samples: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    async def run_round(self) -> None:
-        self.samples[_NEW].append(sorted([await self._measure_new() for _ in range(STARTS)])[STARTS // 2])
-        starts = sorted([await self._measure_start() for _ in range(STARTS)])
-        self.samples[_START].append(starts[STARTS // 2][0])
-        self.samples[_FIRST_ROW].append(sorted(both[1] for both in starts)[STARTS // 2])
-        await self.compute.start()
-        for name, script in _LOADS.items():
-            await self.compute.quiesce()
-            self.samples[name].append(pgbench.measure_tps(self.compute.target, script, self.seconds))
-        await self.compute.suspend()
-
-    async def _measure_new(self) -> float:
+    async def measure_new(self) -> float:
         started_at = time.perf_counter()
         created = await self.compute.home.create_compute(self.pin)
         await created.start()
@@ -62,7 +52,7 @@ class BuildCompute:
         await created.delete()
         return milliseconds
 
-    async def _measure_start(self) -> tuple[float, float]:
+    async def measure_start(self) -> tuple[float, float]:
         """Return the milliseconds until it is ready and until the first row."""
         started_at = time.perf_counter()
         await self.compute.start()
@@ -71,6 +61,13 @@ class BuildCompute:
         first_row = time.perf_counter() - started_at
         await self.compute.suspend()
         return ready * 1e3, first_row * 1e3
+
+    async def measure_throughput(self) -> None:
+        await self.compute.start()
+        for name, script in _LOADS.items():
+            await self.compute.quiesce()
+            self.samples[name].append(pgbench.measure_tps(self.compute.target, script, self.seconds))
+        await self.compute.suspend()
 
     async def measure_memory(self, count: int) -> None:
         """Run as many computes at the same time: they share the pages of programs and libraries."""
@@ -95,8 +92,7 @@ async def _measure(sizes: Sizes) -> list[BuildCompute]:
     async with _open_home() as home:
         measured = [await _create(home, pin, sizes) for pin in (DEBIAN, NPM)]
         for ordered in rotate_rounds(measured):
-            for each in ordered:
-                await each.run_round()
+            await _run_round(ordered)
         for each in measured:
             print_note(f"{sizes.computes[1]} computes of {each.version}")
             await each.measure_memory(sizes.computes[1])
@@ -129,6 +125,21 @@ async def _create(home: Home, pin: str, sizes: Sizes) -> BuildCompute:
     pgbench.initialize(compute.target, sizes.pgbench_scale)
     await compute.suspend()
     return BuildCompute(pin, builds[pin].id, compute, sizes.pgbench_seconds)
+
+
+async def _run_round(ordered: Sequence[BuildCompute]) -> None:
+    """Measure starts in turn, because one differs more from the next than the builds do."""
+    times: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for _ in range(STARTS):
+        for each in ordered:
+            ready, first_row = await each.measure_start()
+            times[_START, each.pin].append(ready)
+            times[_FIRST_ROW, each.pin].append(first_row)
+            times[_NEW, each.pin].append(await each.measure_new())
+    for each in ordered:
+        for name in (_NEW, _START, _FIRST_ROW):
+            each.samples[name].append(statistics.median(times[name, each.pin]))
+        await each.measure_throughput()
 
 
 async def _read_row(compute: Compute) -> None:
