@@ -51,6 +51,7 @@ def offered(bough: Program, project: str) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in extensions}
 
 
+@pytest.mark.long
 def test_an_extension_for_one_project_and_then_for_all(bough: Program) -> None:
     up = bough.up()
     one, other = [create_project(up, name)["project"]["id"] for name in ("one", "other")]

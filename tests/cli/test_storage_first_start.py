@@ -92,6 +92,7 @@ def test_the_first_start_creates_a_thin_image_of_the_size_of_the_disk(bough: Pro
     assert diagnose(bough) == "reflink: branches share unchanged data"
 
 
+@pytest.mark.long
 def test_the_numbers_of_free_space_agree(bough: Program, disk: Path) -> None:
     start(bough)
     stored = storage_status(bough)
@@ -132,8 +133,10 @@ def create_branch(bough: Program, project_id: str) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "variables"),
-    [(("--storage", "plain"), {}), ((), {"BOUGH_STORAGE": "plain"})],
-    ids=["flag", "setting"],
+    [
+        pytest.param(("--storage", "plain"), {}, id="flag", marks=pytest.mark.long),
+        pytest.param((), {"BOUGH_STORAGE": "plain"}, id="setting"),
+    ],
 )
 def test_the_operator_can_say_no(bough: Program, arguments: tuple[str, ...], variables: dict[str, str]) -> None:
     done = start(bough, *arguments, **variables)
@@ -144,6 +147,7 @@ def test_the_operator_can_say_no(bough: Program, arguments: tuple[str, ...], var
     assert bough.status()["image"] is None
 
 
+@pytest.mark.long
 def test_an_existing_home_stays_as_it_is(bough: Program) -> None:
     start(bough, "--storage", "plain")
     assert bough("down").returncode == 0
@@ -153,6 +157,7 @@ def test_an_existing_home_stays_as_it_is(bough: Program) -> None:
     assert diagnose(bough).startswith("plain: every branch is a full copy")
 
 
+@pytest.mark.long
 def test_an_ordinary_user_is_told_what_it_costs(bough: Program) -> None:
     bough.home.mkdir(mode=0o711)
     os.chown(bough.home, NOBODY, NOBODY)
@@ -228,7 +233,7 @@ def test_mkfs_comes_from_debian_where_the_machine_has_none(bare_bough: MirrorPro
     assert bare_bough("down").returncode == 0
 
 
-@pytest.mark.parametrize("trouble", ["no mirror", "tampered"])
+@pytest.mark.parametrize("trouble", ["no mirror", pytest.param("tampered", marks=pytest.mark.long)])
 def test_without_a_trusted_mkfs_the_home_is_plain(
     bare_bough: MirrorProgram, mirror: DebianMirror, trouble: str
 ) -> None:
@@ -244,6 +249,7 @@ def test_without_a_trusted_mkfs_the_home_is_plain(
     assert not list(Path(bare_bough.variables["BOUGH_CACHE"]).glob("tools/xfsprogs-*"))
 
 
+@pytest.mark.long
 def test_killed_while_mkfs_is_downloaded(bare_bough: MirrorProgram, site: FolderServer) -> None:
     def stall(_request: FolderHandler) -> bool:
         return not site.closing.wait(60)
@@ -266,7 +272,7 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
 }
 
 
-EVERY_DAY = ("it is mounted", "the record is written")
+EVERY_DAY = ("the record is written",)
 
 
 @pytest.mark.parametrize(

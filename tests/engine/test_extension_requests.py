@@ -260,6 +260,7 @@ async def test_a_program_in_place_of_the_server_is_not_believed(home: EngineHome
     assert record.versions.keys() == {"citext"}
 
 
+@pytest.mark.long
 async def test_an_extension_of_ones_own_stays_through_an_update(
     home: EngineHome, cache: Path, debian: Install, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ async def test_a_tenant_who_fills_the_image_gets_an_error_and_others_go_on(home:
     await stop_and_check(home)
 
 
+@pytest.mark.long
 async def test_another_program_fills_the_disk_while_computes_write(home: EngineHome, disk: Path) -> None:
     """The disk has not a single free block for a while; WAL is on it as well, so that computes stop and recover."""
     computes = [await home.create_compute() for _ in range(3)]

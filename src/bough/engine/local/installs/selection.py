@@ -62,7 +62,7 @@ def read(home: Path) -> dict[str, SelectedInstall]:
 
 def write(home: Path, selection: Selection) -> None:
     fields = {pin: asdict(entry) for pin, entry in sorted(selection.items())}
-    write_atomically(home / FILE, json.dumps(fields, indent=1) + "\n", mode=0o644, durable=True)
+    write_atomically(home / FILE, json.dumps(fields, indent=1) + "\n", mode=0o600, durable=True)
 
 
 def read_version(home: Path) -> int:

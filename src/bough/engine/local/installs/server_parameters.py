@@ -28,6 +28,8 @@ def _read(server: Path, environment: tuple[tuple[str, str], ...], _mtime_ns: int
             timeout=_TIMEOUT_SECONDS,
             check=True,
         ).stdout
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
+        raise EngineError(f"The server {server} cannot be started: {error.strerror}.") from error
+    except subprocess.SubprocessError as error:
         raise EngineError(f"The server {server} does not run here: {error}.") from error
     return frozenset(line.split(b"\t", 1)[0].decode(errors="replace") for line in output.splitlines())

@@ -105,7 +105,9 @@ def _check_loads(server: str, variables: tuple[tuple[str, str], ...]) -> None:
             timeout=_TIMEOUT_SECONDS,
             check=False,
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
+        raise EngineError(f"The server {server} cannot be started: {error.strerror}.") from error
+    except subprocess.SubprocessError as error:
         raise EngineError(f"The server {server} does not run here: {error}.") from error
     if LIBRARY.encode() not in result.stdout:
         message = result.stderr.decode(errors="replace").strip().splitlines() or ["no reason was given"]
