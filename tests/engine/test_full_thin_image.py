@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
@@ -18,7 +17,7 @@ from bough.engine.local.progress import ignore_progress
 from bough.engine.port import EngineError, Readiness
 from support import storage
 from support.engine_home import Compute, EngineHome, home_in
-from support.loop_images import mount_loop_image
+from support.loop_images import check_xfs, mount_loop_image
 from support.requirements import require_cow
 
 MB = 1024**2
@@ -137,8 +136,8 @@ async def insert_until_failure(compute: Compute) -> set[int]:
 async def start_again(compute: Compute) -> None:
     """A server that recovers by itself from a crash may be ready only after some time."""
     for _ in range(100):
-        with suppress(EngineError):
-            if await compute.start() is Readiness.READY:
+        with suppress(EngineError, asyncpg.CannotConnectNowError):
+            if await compute.start() is Readiness.READY and await compute.fetch_value("select true"):
                 return
         await asyncio.sleep(0.1)
     raise AssertionError("the compute does not start")
@@ -186,5 +185,5 @@ async def stop_and_check(home: EngineHome) -> None:
 
 def check_file_system(image: Image) -> None:
     image.unmount()
-    subprocess.run(["xfs_repair", "-n", image.file], check=True, capture_output=True)
+    check_xfs(image.file)
     image.ensure_mounted()

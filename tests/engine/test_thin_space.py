@@ -16,7 +16,7 @@ from bough.engine.local.images.thin_space import ThinSpace, plan_offered
 from bough.engine.local.images.withheld_file import NAME
 from bough.engine.local.progress import ignore_progress
 from support import storage
-from support.loop_images import mount_loop_image
+from support.loop_images import check_xfs, mount_loop_image
 from support.program import wait_until
 from support.requirements import require_cow
 
@@ -165,7 +165,7 @@ def test_nothing_is_lost_on_a_disk_with_no_space_at_all(home: ThinHome) -> None:
         (home.mount_point / f"empty-{number}").unlink(missing_ok=True)
     (home.disk / "filler").unlink()
     home.image.unmount()
-    subprocess.run(["xfs_repair", "-n", home.image.file], check=True, capture_output=True)
+    check_xfs(home.image.file)
 
 
 def test_an_interrupted_change_is_completed_at_the_next_start(home: ThinHome) -> None:

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -85,3 +86,20 @@ def _unmount(mount_point: Path) -> None:
     while list_mounts(mount_point):
         if subprocess.run(["umount", mount_point], check=False, capture_output=True).returncode != 0:
             subprocess.run(["umount", "--lazy", mount_point], check=True)
+
+
+def check_xfs(file: Path) -> None:
+    """Check the file system of an image that was unmounted."""
+    _wait_until_detached(file)
+    done = subprocess.run(["xfs_repair", "-n", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _wait_until_detached(file: Path) -> None:
+    """A mount namespace of another program, which was copied meanwhile, keeps the file system in use."""
+    command = ["losetup", "--noheadings", "--associated", str(file)]
+    for _ in range(600):
+        if not subprocess.run(command, capture_output=True, check=True).stdout:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the image {file} is still in use")
