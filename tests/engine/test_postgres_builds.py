@@ -204,6 +204,19 @@ async def test_another_home_keeps_what_it_uses(home: EngineHome, cache: Path, np
     assert sorted(recorded) == sorted([str(home.settings.home), str(settings.home)])
 
 
+async def test_the_platform_does_not_undo_what_a_command_selects_meanwhile(
+    home: EngineHome, cache: Path, debian: Install
+) -> None:
+    folder = home.settings.home
+    with selection.hold(folder):
+        add_install(cache, debian)
+        await home.engine.prepare()
+        assert debian.pin not in selection.read(folder)
+        select(home.settings, debian)
+    await home.engine.prepare()
+    assert {selection.read(folder)[pin].current for pin in (PIN, debian.pin)} == {debian.id}
+
+
 def test_a_rollback_needs_an_earlier_build(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, cache=tmp_path / "cache")
     with pytest.raises(EngineError, match="no earlier build of Postgres 17"):

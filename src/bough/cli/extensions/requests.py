@@ -86,11 +86,7 @@ def _to_fields(change: BuildChange) -> dict[str, object]:
     before = offered_extensions.read(change.before) if change.before else {}
     after = offered_extensions.read(change.after)
     return {
-        "pin": change.pin,
-        "project_id": change.project_id,
-        "from": change.before.id if change.before else None,
-        "to": change.after.id,
-        "version": change.after.version,
+        **builds.to_fields(change),
         "added": sorted(after.keys() - before.keys()),
         "removed": sorted(before.keys() - after.keys()),
     }

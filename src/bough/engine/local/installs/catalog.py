@@ -95,8 +95,5 @@ class InstallCatalog:
         self._installs = installs.find_installs(self._cache)
         # From now on, an install that another home adds to the cache does not change what this home uses.
         newest = installs.select_newest(self._installs.values())
-        missing = {pin: SelectedInstall(current=each.id) for pin, each in newest.items() if pin not in self._selection}
-        if missing and self._home.is_dir():
-            self._selection |= missing
-            selection.write(self._home, self._selection)
-            self._selection_version = selection.read_version(self._home)
+        if selection.add_missing(self._home, {pin: SelectedInstall(current=each.id) for pin, each in newest.items()}):
+            self._refresh()

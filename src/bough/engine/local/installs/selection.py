@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bough.engine.local.durable_files import write_atomically
-from bough.engine.local.file_lock import hold_file_lock
+from bough.engine.local.file_lock import hold_file_lock, try_file_lock
 from bough.engine.port import EngineError
 from bough.ids import ProjectId
 
@@ -50,6 +50,16 @@ def hold(home: Path) -> Iterator[None]:
         raise EngineError(f"There is no home in {home}: create it with `bough up`.", transient=False)
     with hold_file_lock(home / _LOCK):
         yield
+
+
+def add_missing(home: Path, found: Selection) -> bool:
+    """Add entries for pins that have none. Return False if there are none, or while a command changes the selection."""
+    if not home.is_dir() or found.keys() <= read(home).keys():
+        return False
+    with try_file_lock(home / _LOCK) as is_held:
+        if is_held:
+            write(home, {**found, **read(home)})
+        return is_held
 
 
 def read(home: Path) -> dict[str, SelectedInstall]:
