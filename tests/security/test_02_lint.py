@@ -80,7 +80,9 @@ ALLOWED_FUNCTIONS: dict[str, dict[str, str]] = {
         "publish_folder": _OWN_FOLDER,
         "_open_folder": "folders in a folder that only the platform can write",
     },
-    "engine/local/file_lock.py": {"hold_file_lock": "lock files in folders of the platform"},
+    "engine/local/file_lock.py": dict.fromkeys(
+        ("hold_file_lock", "try_file_lock"), "lock files in folders of the platform"
+    ),
     "engine/local/project_users.py": {
         "_find_users": "data directories and archives themselves, in folders of the platform"
     },
