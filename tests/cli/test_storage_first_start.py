@@ -75,7 +75,7 @@ def assert_has_image(bough: Program) -> None:
     assert len(list_mounts(bough.home)) == len(list_loop_devices(bough.home)) == 1
 
 
-def test_the_first_start_creates_a_thin_image_of_the_size_of_the_disk(bough: Program, disk: Path) -> None:
+def test_the_first_start_creates_a_thin_image_where_branches_share_data(bough: Program, disk: Path) -> None:
     assert diagnose(bough).startswith("the first `bough up` creates a storage image")
     free = shutil.disk_usage(disk).free
     done = start(bough)
@@ -90,6 +90,7 @@ def test_the_first_start_creates_a_thin_image_of_the_size_of_the_disk(bough: Pro
     rows = dict(line.split("  ", 1) for line in bough("status").stdout.splitlines())
     assert rows["image"].strip().startswith(f"{bough.home}/storage.img (thin, ")
     assert diagnose(bough) == "reflink: branches share unchanged data"
+    assert_a_branch_shares_data(bough)
 
 
 @pytest.mark.long
@@ -104,9 +105,8 @@ def test_the_numbers_of_free_space_agree(bough: Program, disk: Path) -> None:
     assert stored["refuses_new"] is None
 
 
-def test_a_branch_shares_the_data_of_its_parent(bough: Program) -> None:
+def assert_a_branch_shares_data(bough: Program) -> None:
     """So its creation takes as long for much data as for little."""
-    start(bough)
     project = create_project(bough.up_output, "orchard")
     sql = "create table kept as select n, repeat(md5(n::text), 60) as filler from generate_series(1, 60000) n"
     done = bough.run("psql", "orchard", "--home", str(bough.home), "-c", sql)
@@ -131,12 +131,10 @@ def create_branch(bough: Program, project_id: str) -> None:
     wait_until(lambda: bough.status()["operations_open"] == 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "variables"),
-    [
-        pytest.param(("--storage", "plain"), {}, id="flag", marks=pytest.mark.long),
-        pytest.param((), {"BOUGH_STORAGE": "plain"}, id="setting"),
-    ],
+    [pytest.param(("--storage", "plain"), {}, id="flag"), pytest.param((), {"BOUGH_STORAGE": "plain"}, id="setting")],
 )
 def test_the_operator_can_say_no(bough: Program, arguments: tuple[str, ...], variables: dict[str, str]) -> None:
     done = start(bough, *arguments, **variables)
@@ -169,6 +167,7 @@ def test_an_ordinary_user_is_told_what_it_costs(bough: Program) -> None:
     assert bough.run_as_user(NOBODY, "down").returncode == 0
 
 
+@pytest.mark.long
 def test_in_memory_no_image_is_created() -> None:
     require_root()
     with temporary_folder() as folder:
@@ -233,7 +232,8 @@ def test_mkfs_comes_from_debian_where_the_machine_has_none(bare_bough: MirrorPro
     assert bare_bough("down").returncode == 0
 
 
-@pytest.mark.parametrize("trouble", ["no mirror", pytest.param("tampered", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("trouble", ["no mirror", "tampered"])
 def test_without_a_trusted_mkfs_the_home_is_plain(
     bare_bough: MirrorProgram, mirror: DebianMirror, trouble: str
 ) -> None:
