@@ -6,7 +6,7 @@ Only those of libraries that can be preloaded. Without its library, a setting ha
 import re
 
 from bough.postgres.tenant_settings import time_zones
-from bough.postgres.tenant_settings.table import Setting
+from bough.postgres.tenant_settings.table import OLDEST_MAJOR, Setting
 from bough.postgres.tenant_settings.value_types import (
     BoolType,
     EnumType,
@@ -40,9 +40,10 @@ def _integer(
     *,
     allowed_range: tuple[float, float] | None = None,
     needs_restart: bool = False,
+    since: int = OLDEST_MAJOR,
 ) -> Setting:
     value_type = IntegerType(minimum=minimum, maximum=maximum, unit=unit, allowed_range=allowed_range)
-    return Setting(name=name, value_type=value_type, needs_restart=needs_restart)
+    return Setting(name=name, value_type=value_type, needs_restart=needs_restart, since=since)
 
 
 AUTO_EXPLAIN = (
@@ -51,7 +52,7 @@ AUTO_EXPLAIN = (
         "log_analyze log_buffers log_nested_statements log_settings log_timing log_triggers log_verbose log_wal",
     ),
     _integer("auto_explain.log_min_duration", -1, _INT_MAX, "ms"),
-    _integer("auto_explain.log_parameter_max_length", -1, _INT_MAX, "B"),
+    _integer("auto_explain.log_parameter_max_length", -1, _INT_MAX, "B", since=16),
     Setting(name="auto_explain.log_format", value_type=EnumType(("text", "xml", "json", "yaml"))),
     Setting(name="auto_explain.log_level", value_type=EnumType(_LEVELS)),
     Setting(name="auto_explain.sample_rate", value_type=RealType(minimum=0, maximum=1)),
@@ -108,3 +109,8 @@ TOPICS = {
     "pgaudit": PGAUDIT,
 }
 EXTENSION_SETTINGS = {setting.name: setting for settings in TOPICS.values() for setting in settings}
+
+
+def available_extension_settings(major: int) -> dict[str, Setting]:
+    """Map names to settings, as `available_settings` does."""
+    return {name: setting for name, setting in EXTENSION_SETTINGS.items() if setting.since <= major <= setting.until}

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 
 from bough.errors import Invalid
-from bough.postgres.tenant_settings.extension_settings import EXTENSION_SETTINGS
+from bough.postgres.tenant_settings.extension_settings import EXTENSION_SETTINGS, available_extension_settings
 from bough.postgres.tenant_settings.reserved import RESERVED_SETTINGS
 from bough.postgres.tenant_settings.table import ALL_SETTINGS, Setting, available_settings
 
@@ -15,7 +15,7 @@ _MAX_SHOWN = 63
 
 def check_settings(settings: Mapping[str, str], major: int) -> None:
     """Raise Invalid for a setting that cannot be set or has a value that is not allowed."""
-    known = available_settings(major) | EXTENSION_SETTINGS
+    known = available_settings(major) | available_extension_settings(major)
     seen: set[str] = set()
     for requested_name, text in settings.items():
         name = requested_name.lower()
@@ -36,7 +36,7 @@ def filter_accepted(settings: Mapping[str, str] | None, major: int) -> dict[str,
     Omits settings that were stored before they were validated, or that only another version of Postgres has. So none of
     them can override the platform, and every compute can start.
     """
-    known = available_settings(major) | EXTENSION_SETTINGS
+    known = available_settings(major) | available_extension_settings(major)
     lowered = {name.lower(): text for name, text in (settings or {}).items()}
     return {name: text for name, text in lowered.items() if name in known and _is_allowed(known[name], text)}
 
@@ -46,7 +46,7 @@ def _is_allowed(setting: Setting, text: str) -> bool:
 
 
 def _describe_rejection(name: str, major: int, known: Mapping[str, Setting]) -> str:
-    others = [setting for setting in ALL_SETTINGS if setting.name == name]
+    others = [setting for setting in (*ALL_SETTINGS, *EXTENSION_SETTINGS.values()) if setting.name == name]
     if others:
         return f"Postgres {major} does not have; it was added in Postgres {others[0].since}."
     if name in RESERVED_SETTINGS:
