@@ -21,6 +21,7 @@ import pytest
 
 from support.program import find_free_port
 from support.requirements import require_root
+from support.storage import release_mounts
 
 ROOT = Path(__file__).parents[2]
 NOBODY_UID = 65534
@@ -147,8 +148,9 @@ def new_user(request: pytest.FixtureRequest) -> Iterator[NewUser]:
     if user.uid is not None:
         for path in [folder, *folder.rglob("*")]:
             os.chown(path, user.uid, user.uid, follow_symlinks=False)
-    yield user
-    user.kill_remaining_processes()
+    with release_mounts(folder):
+        yield user
+        user.kill_remaining_processes()
     if (user.clone / ".venv/run.stamp").exists():
         shutil.rmtree(user.sockets(), ignore_errors=True)
     shutil.rmtree(folder)
