@@ -1,4 +1,4 @@
-"""Whether a new home gets a storage image: what `bough up` does about it is in tests/cli/test_storage_first_start.py."""
+"""Whether a new home gets a storage image. tests/cli/test_storage_first_start.py has what `bough up` does then."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -76,9 +76,10 @@ def mount_image(fs: FileSystem, image: Path, mount_point: Path) -> None:
     subprocess.run(["mount", "-t", fs, "-o", "loop,noatime", image, mount_point], check=True, capture_output=True)
 
 
-def list_mounts(folder: Path) -> list[Path]:
+def list_mounts(folder: Path, devices: str = "") -> list[Path]:
     """Return mount points at and below the folder, innermost first, without accessing their file systems."""
-    mount_points = [Path(line.split()[1]) for line in Path("/proc/self/mounts").read_text().splitlines()]
+    lines = [line for line in Path("/proc/self/mounts").read_text().splitlines() if line.startswith(devices)]
+    mount_points = [Path(line.split()[1]) for line in lines]
     return sorted((mount_point for mount_point in mount_points if mount_point.is_relative_to(folder)), reverse=True)
 
 
@@ -90,12 +91,12 @@ def _unmount(mount_point: Path) -> None:
 
 def check_xfs(file: Path) -> None:
     """Check the file system of an image that was unmounted."""
-    _wait_until_detached(file)
+    wait_until_detached(file)
     done = subprocess.run(["xfs_repair", "-n", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _wait_until_detached(file: Path) -> None:
+def wait_until_detached(file: Path) -> None:
     """A mount namespace of another program, which was copied meanwhile, keeps the file system in use."""
     command = ["losetup", "--noheadings", "--associated", str(file)]
     for _ in range(600):

@@ -9,6 +9,7 @@ from pathlib import Path
 from bough.engine.local.debian import architecture
 from bough.engine.local.installs import debian_packages, locks
 from support.debian_mirror import DebianMirror
+from support.loop_images import list_mounts
 from support.program import Program, Result, make_environment
 
 APT = Path("/etc/apt")
@@ -45,16 +46,22 @@ class MirrorProgram(Program):
         )
 
     def command(self, *arguments: str) -> list[str]:
-        return [*_hide(self.hidden), sys.executable, "-c", _MAIN, self.fingerprint, *arguments]
+        return [*_hide(self.hidden, self.home), sys.executable, "-c", _MAIN, self.fingerprint, *arguments]
 
 
-def _hide(paths: Sequence[Path]) -> Iterator[str]:
-    """Return the beginning of a command that runs in a mount namespace of its own."""
+def _hide(paths: Sequence[Path], home: Path) -> Iterator[str]:
+    """Return the beginning of a command that runs in a mount namespace of its own.
+
+    It does not keep the images in use that other tests have mounted.
+    """
     if paths:
+        images = [path for path in list_mounts(Path("/"), "/dev/loop") if not home.is_relative_to(path)]
+        unmounts = [f"umount --lazy {path} 2>/dev/null;" for path in images]
         mounts = [
             f"mount -t tmpfs none {path}" if path.is_dir() else f"mount --bind /dev/null {path}" for path in paths
         ]
-        yield from ("unshare", "--mount", "sh", "-c", " && ".join([*mounts, 'exec "$@"']), "sh")
+        script = " ".join([*unmounts, " && ".join([*mounts, 'exec "$@"'])])
+        yield from ("unshare", "--mount", "sh", "-c", script, "sh")
 
 
 def list_locked_packages(mirror: DebianMirror, major: int = 17) -> None:

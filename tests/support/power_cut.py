@@ -18,7 +18,14 @@ from typing import Protocol
 
 from bough.config import Settings
 from support.folders import release_uids
-from support.loop_images import FileSystem, create_image, list_mounts, mount_image, mount_loop_image
+from support.loop_images import (
+    FileSystem,
+    create_image,
+    list_mounts,
+    mount_image,
+    mount_loop_image,
+    wait_until_detached,
+)
 
 _GOING_DOWN, _NO_LOG_FLUSH = 0x8004587D, 2  # fs/xfs/libxfs/xfs_fs.h
 _UNMOUNT_SECONDS = 10.0
@@ -46,8 +53,10 @@ class XfsDisk:
             os.close(descriptor)
 
     def remount(self) -> None:
+        image = self.folder.parent / "image"
         _unmount(self.folder)
-        mount_image("xfs", self.folder.parent / "image", self.folder)
+        wait_until_detached(image)  # a file system that is still in use elsewhere stays shut down
+        mount_image("xfs", image, self.folder)
 
 
 class CopiedDisk:
@@ -61,6 +70,7 @@ class CopiedDisk:
 
     def remount(self) -> None:
         _unmount(self.folder)
+        wait_until_detached(self._image)
         self._image.with_suffix(".cut").rename(self._image)
         mount_image(self._fs, self._image, self.folder)
 
