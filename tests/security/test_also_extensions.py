@@ -1,5 +1,6 @@
 """Extensions give a tenant no rights of a superuser, although their scripts and background workers run as one."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from bough.domain.catalog_change import CreateRole, DropRole
 from bough.engine.port import Readiness
-from bough.postgres import preload_libraries, scheduled_jobs
+from bough.postgres import ADMIN_ROLE, preload_libraries, scheduled_jobs
 from bough.postgres.extensions import catalog
 from support.engine_home import ROLE, VERIFIER, Compute, EngineHome, make_branch_spec
 from support.replicas import wait_until_equal
@@ -29,6 +30,17 @@ TAKE_RIGHTS = f"""
     end $$
 """
 IS_SUPERUSER = f"select rolsuper from pg_catalog.pg_roles where rolname = '{ROLE}'"
+# Fits better than the function of Postgres in the script of ip4r.
+FORMAT = """
+    create function own.format(text, regprocedure) returns text language plpgsql as $$
+    begin
+        perform public.take_rights();
+        return pg_catalog.format($1, $2);
+    end $$
+"""
+CREATE_IP4R = "create extension ip4r schema own"
+# Whether a session runs the check of a script that waits.
+WAITS = "select exists (select from pg_catalog.pg_stat_activity where wait_event = 'PgSleep')"
 
 
 @asynccontextmanager
@@ -108,6 +120,10 @@ async def test_jobs_run_as_roles_that_the_session_may_become(home: EngineHome) -
             with pytest.raises(asyncpg.PostgresError):
                 await db.execute(statement)
         assert await db.fetchval("select array_agg(distinct username) from cron.job") == [ROLE]
+        async with compute.connect(ADMIN_ROLE) as worker:  # as the apply worker of a subscription writes
+            await worker.execute(f"set session_replication_role = replica; set session authorization {ROLE}")
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match="may not run jobs as"):
+                await worker.execute("update cron.job set username = 'bough_admin'")
 
 
 async def test_scripts_call_no_functions_and_operators_of_the_tenant(home: EngineHome) -> None:
@@ -129,6 +145,62 @@ async def test_scripts_call_no_functions_and_operators_of_the_tenant(home: Engin
             with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match="could call"):
                 await db.execute(f"create extension ip4r schema {schema}")
         await db.execute("create extension ip4r schema with_others")
+        await assert_no_superuser(compute)
+
+
+async def test_scripts_see_what_was_checked_at_every_isolation_level(home: EngineHome) -> None:
+    """The check would not see the function, because the snapshot of the transaction is older."""
+    async with start_preloaded(home) as compute, compute.connect() as db, compute.connect() as other:
+        await db.execute("create schema own")
+        for level in ("repeatable read", "serializable"):
+            await db.execute(f"begin isolation level {level}; select count(*) from pg_catalog.pg_proc")
+            await other.execute(FORMAT)
+            with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match="READ COMMITTED"):
+                await db.execute(CREATE_IP4R)
+            await db.execute("rollback")
+            await other.execute("drop function own.format")
+        await db.execute(f"begin isolation level read uncommitted; {CREATE_IP4R}; commit")
+        await assert_no_superuser(compute)
+
+
+async def test_scripts_wait_for_functions_that_are_not_committed(home: EngineHome) -> None:
+    """The type would delay the script, after its check, until the function is committed."""
+    async with start_preloaded(home) as compute, compute.connect() as db, compute.connect() as other:
+        await db.execute("create schema own")
+        await other.execute(f"begin; {FORMAT}; savepoint before; create type own.ip4 as (x int)")
+        creation = asyncio.create_task(db.execute(CREATE_IP4R))
+        await wait_until_equal(lambda: compute.fetch_value(WAITS), True)
+        await other.execute("rollback to before; commit")
+        with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match="could call format"):
+            await creation
+        await assert_no_superuser(compute)
+
+        await other.execute("drop function own.format; begin; create table own.written (id int)")
+        with pytest.raises(asyncpg.ObjectInUseError, match="cannot run while transactions"):
+            await db.execute(CREATE_IP4R)
+        creation = asyncio.create_task(db.execute(CREATE_IP4R))
+        await wait_until_equal(lambda: compute.fetch_value(WAITS), True)
+        await other.execute("commit")
+        await creation
+
+
+async def test_no_function_appears_while_a_script_runs(home: EngineHome) -> None:
+    """A schema that another session renames is the same."""
+    async with start_preloaded(home) as compute, compute.connect() as db, compute.connect() as other:
+        await db.execute("create schema own; create schema evil")
+        await other.execute(FORMAT.replace("own.", "evil."))
+        await other.execute("set lock_timeout = '50ms'")
+        await db.execute(f"begin; {CREATE_IP4R}")
+        for statement in (
+            FORMAT,
+            "alter function evil.format set schema own",
+            "alter function evil.format rename to masklen",
+            "alter schema own rename to former",
+            "create operator own.|| (leftarg = text, rightarg = regprocedure, function = evil.format)",
+        ):
+            with pytest.raises(asyncpg.LockNotAvailableError):
+                await other.execute(statement)
+        await db.execute("commit")
         await assert_no_superuser(compute)
 
 

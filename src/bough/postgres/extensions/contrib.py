@@ -1,6 +1,6 @@
 """The extensions that come with Postgres itself, which a tenant may create or which are removed."""
 
-from bough.postgres.extensions.extension_scripts import build_preload_warning
+from bough.postgres.extensions.script_checks import build_preload_warning
 
 # Their scripts run as the platform's superuser and create only objects that are safe for tenants to use.
 TRUSTED = frozenset(
