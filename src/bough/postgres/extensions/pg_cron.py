@@ -3,7 +3,8 @@
 from bough.postgres.extensions.extension import Extension
 
 # The extension stores jobs and their results as its owner, who is the tenant, while its tables belong to the superuser.
-# The owner could write any name into `username`, so a trigger accepts only roles that the session may become.
+# The owner could write any name into `username`, so a trigger accepts only roles that the session may become. It also
+# runs for rows that a subscription brings.
 _JOBS = """
 grant usage on schema cron to @extowner@ with grant option;
 grant select, insert, update, delete on cron.job to @extowner@;
@@ -23,6 +24,7 @@ begin
 end $$;
 create trigger check_username before insert or update on cron.job
     for each row execute function cron.check_username();
+alter table cron.job enable always trigger check_username;
 """
 _RESULTS = """
 grant select, insert, update, delete on cron.job_run_details to @extowner@;
