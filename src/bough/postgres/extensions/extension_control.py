@@ -14,6 +14,7 @@ class ExtensionControl:
     is_trusted: bool
     needs_superuser: bool
     requires: tuple[str, ...]
+    directory: str  # of its scripts, relative to the parent of the control file's folder; "" is this folder
 
     @property
     def is_creatable(self) -> bool:
@@ -32,4 +33,5 @@ def parse(text: str) -> ExtensionControl:
         is_trusted=values.get("trusted", "false").lower() in _TRUE,
         needs_superuser=values.get("superuser", "true").lower() in _TRUE,
         requires=tuple(name for each in values.get("requires", "").split(",") if (name := each.strip())),
+        directory=values.get("directory", ""),
     )

@@ -16,6 +16,11 @@ def mark_unprivileged(text: str) -> str:
     return _set(text, "superuser", "false")
 
 
+def without_directory(text: str) -> str:
+    """Return an extension's control file with which its scripts are beside it."""
+    return _without(text, "directory")
+
+
 def extend_script(text: str, addition: str) -> str:
     """Return an extension's script with the additional statements, which are added only once."""
     return text if text.endswith(addition) else f"{text}\n{addition}"
@@ -54,5 +59,8 @@ def is_available(control: str) -> bool:
 
 
 def _set(text: str, name: str, value: str) -> str:
-    kept = [line for line in text.splitlines() if line.partition("=")[0].strip() != name]
-    return "\n".join([*kept, f"{name} = {value}"]) + "\n"
+    return f"{_without(text, name)}{name} = {value}\n"
+
+
+def _without(text: str, name: str) -> str:
+    return "".join(f"{line}\n" for line in text.splitlines() if line.partition("=")[0].strip() != name)

@@ -1,7 +1,8 @@
 """Adapt the files of an install's extensions to their entries in the catalog.
 
 Files that the packages' own scripts would link get their names, libraries and scripts are changed, and checks are added
-to the scripts. An extension whose library is not the expected one is removed.
+to the scripts. An extension whose library is not the expected one is removed, and so are scripts that were not reviewed
+because only versions that Bough never offered need them.
 """
 
 import re
@@ -9,12 +10,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from bough.engine.local.durable_files import write_atomically
-from bough.postgres.extensions import catalog, extension_files, extension_scripts
+from bough.postgres.extensions import catalog, extension_control, extension_files, extension_scripts
 from bough.postgres.extensions.extension import Extension, LibraryChange
 
 
 def prepare(extensions: Path, libraries: Path) -> None:
     """Rename control files and change libraries, before it is decided which extensions stay."""
+    for control in extensions.glob("*.control"):
+        _move_scripts(control)
     for path in extensions.glob("*--*unpackaged*.sql"):  # they adopt objects that anybody may have created
         path.unlink()
     for each in catalog.EXTENSIONS:
@@ -39,6 +42,7 @@ def complete(extensions: Path, libraries: Path) -> None:
     """Change the scripts of the extensions that stay, and create files for those of the catalog that are missing."""
     for each in catalog.EXTENSIONS:
         if (extensions / f"{each.name}.control").is_file():
+            _remove_other_versions(each.name, extensions)
             _complete_scripts(each, extensions)
         else:
             has_plugin = each.output_plugin is not None and (libraries / f"{each.output_plugin}.so").is_file()
@@ -50,6 +54,7 @@ def complete_own(names: Iterable[str], extensions: Path) -> None:
     """Add checks to the scripts of extensions that are not in the catalog. They run as a superuser, too."""
     for name in names:
         if catalog.find(name) is None:
+            _remove_other_versions(name, extensions)
             _complete_scripts(Extension(name=name, summary="", package="", review=""), extensions)
 
 
@@ -59,6 +64,35 @@ def list_environment(extensions: Path, root: Path) -> Iterator[tuple[str, str]]:
         control = extensions / f"{each.name}.control"
         if each.environment and control.is_file() and extension_files.is_available(control.read_text(errors="replace")):
             yield from ((name, path) for name, path in each.environment.items() if (root / path).exists())
+
+
+def _move_scripts(control: Path) -> None:
+    """Move the scripts of an extension beside its control file, so that they are found and checked."""
+    text = control.read_text(errors="replace")
+    directory = extension_control.parse(text).directory
+    if not directory:
+        return
+    share = control.parent.parent.resolve()
+    folder = (share / directory).resolve()
+    if folder.is_relative_to(share):  # otherwise CREATE EXTENSION finds no script
+        for script in sorted(folder.glob(f"{control.stem}--*.sql")):
+            script.rename(control.parent / script.name)
+    write_atomically(control, extension_files.without_directory(text), mode=0o644)
+
+
+def _remove_other_versions(name: str, extensions: Path) -> None:
+    """Remove the scripts that create another version than the default one, or change from it to another one.
+
+    Scripts that update from an early version change catalogs without regard to the owner of an object. Where no script
+    creates the default version, Postgres updates from the version that a script creates.
+    """
+    control = extension_control.parse((extensions / f"{name}.control").read_text(errors="replace"))
+    default = extensions / f"{name}--{control.default_version}.sql"
+    if default.is_file():
+        for script in extensions.glob(f"{name}--*.sql"):
+            source, _, target = script.stem.removeprefix(f"{name}--").partition("--")
+            if source == control.default_version if target else script != default:
+                script.unlink()
 
 
 def _change_library(change: LibraryChange, libraries: Path) -> bool:

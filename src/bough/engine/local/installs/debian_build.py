@@ -42,7 +42,7 @@ from bough.engine.local.installs.own_packages import OwnPackage
 from bough.engine.local.progress import Progress, ignore_progress
 from bough.engine.port import EngineError
 
-_RECIPE = 1  # raised when this program makes something else of the same packages
+_RECIPE = 2  # raised when this program makes something else of the same packages
 DOWNLOADS = "downloads"  # folder of the cache
 _DECISIVE = re.compile(r"postgresql-\d+|libc6|libicu\d+")  # for what initdb creates
 
