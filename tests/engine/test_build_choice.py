@@ -1,5 +1,6 @@
 """Which source a build comes from, and what is said when it is not Debian."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -15,6 +16,7 @@ from bough.engine.local.debian.apt_configuration import AptConfiguration
 from bough.engine.local.debian.errors import PackageError
 from bough.engine.local.debian.versions import DebianVersion
 from bough.engine.local.installs import (
+    build_record,
     debian_build,
     debian_packages,
     download,
@@ -254,6 +256,21 @@ def test_a_vulnerable_build_is_explained(flavour: Flavour, version: str, missing
 @pytest.mark.parametrize("flavour", Flavour)
 def test_a_build_with_all_fixes_is_not_vulnerable(flavour: Flavour, version: str) -> None:
     assert fallbacks.explain_vulnerable("pin", make_install(flavour, version)) is None
+
+
+def test_a_build_of_an_earlier_version_of_bough_is_explained(tmp_path: Path) -> None:
+    create_build(tmp_path, "debian-17.12-0+deb13u1-x")
+    [folder] = installs.installs_folder(tmp_path).iterdir()
+    record = json.loads((folder / build_record.FILE).read_text())
+    del record["recipe"]
+    (folder / build_record.FILE).write_text(json.dumps(record))
+    finding = builds.check_postgres(Settings(home=tmp_path, cache=tmp_path))
+    assert finding.verdict is Verdict.WARNING
+    assert finding.message == (
+        "Postgres 17.12 comes from Debian, without the restrictions on extensions that this version of Bough has."
+    )
+    assert "postgres update" in finding.fix
+    assert "later" not in finding.fix
 
 
 def test_every_build_of_npm_is_vulnerable_and_the_default_one_is_not() -> None:

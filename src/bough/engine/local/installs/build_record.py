@@ -9,6 +9,8 @@ from typing import Self
 from bough.engine.local.durable_files import write_atomically
 
 FILE = "build.json"
+# Raised when this program makes something else of the same packages. A build with a lower number is named as unsafe.
+RECIPE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +24,12 @@ class BuildRecord:
     template: str | None = None  # the install whose template it uses; None: a template of its own
     openssl_conf: str | None = None  # below the path
     environment: Mapping[str, str] = field(default_factory=dict)  # variable → path below the path
+    recipe: int = RECIPE
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
         try:
-            stored = json.loads((folder / FILE).read_text())
+            stored = {"recipe": 1, **json.loads((folder / FILE).read_text())}
             values = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
             return cls(
                 **{**values, "requested": tuple(values.get("requested", ())), "own": tuple(values.get("own", ()))}

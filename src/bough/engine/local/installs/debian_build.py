@@ -28,7 +28,7 @@ from bough.engine.local.installs import (
     tree_links,
 )
 from bough.engine.local.installs.additions import Additions
-from bough.engine.local.installs.build_record import BuildRecord
+from bough.engine.local.installs.build_record import RECIPE, BuildRecord
 from bough.engine.local.installs.installs import (
     Flavour,
     Install,
@@ -42,7 +42,6 @@ from bough.engine.local.installs.own_packages import OwnPackage
 from bough.engine.local.progress import Progress, ignore_progress
 from bough.engine.port import EngineError
 
-_RECIPE = 2  # raised when this program makes something else of the same packages
 DOWNLOADS = "downloads"  # folder of the cache
 _DECISIVE = re.compile(r"postgresql-\d+|libc6|libicu\d+")  # for what initdb creates
 
@@ -69,7 +68,7 @@ def _compute_id(major: int, packages: Sequence[LockedPackage], added: Iterable[s
     """Return the version of the server, and a digest of everything else that the install consists of."""
     server = next((each.version for each in packages if each.name == f"postgresql-{major}"), "")
     names = [f"{each.name} {each.version}" for each in packages]
-    content = "\n".join([*names, *(f"+{each}" for each in added), extension_policy.digest(), str(_RECIPE)])
+    content = "\n".join([*names, *(f"+{each}" for each in added), extension_policy.digest(), str(RECIPE)])
     digest = hashlib.sha256(content.encode()).hexdigest()[:8]
     return f"debian-{DebianVersion(server).without_epoch}-{digest}"
 

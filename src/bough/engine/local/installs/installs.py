@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from bough.engine.local.installs import system_version
-from bough.engine.local.installs.build_record import BuildRecord
+from bough.engine.local.installs.build_record import RECIPE, BuildRecord
 
 SYSTEM_ROOT = Path("/usr/lib/postgresql")
 SYSTEM_SHARE = Path("/usr/share/postgresql")
@@ -51,6 +51,7 @@ class Install:
     requested: tuple[str, ...] = ()  # packages that the operator added
     own: tuple[str, ...] = ()  # digests of the operator's own packages
     template: str | None = None  # the install whose template it uses, because initdb creates the same with both
+    recipe: int = RECIPE
 
     @property
     def pin(self) -> str:
@@ -155,6 +156,7 @@ def read_install(folder: Path) -> Install | None:
         requested=record.requested,
         own=record.own,
         template=record.template,
+        recipe=record.recipe,
         folders={name: folder / path for name, path in record.environment.items()},
     )
 
