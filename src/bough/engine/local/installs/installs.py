@@ -132,6 +132,11 @@ def select_newest(installs: Iterable[Install]) -> dict[str, Install]:
     return {install.pin: install for install in sorted(default, key=lambda each: each.sort_key)}
 
 
+def list_downloaded(cache: Path) -> set[int]:
+    """Return the major versions that a new home can use without a download."""
+    return {install.major for install in select_newest(find_installs(cache).values()).values() if install.is_managed}
+
+
 def read_install(folder: Path) -> Install | None:
     """Return the install in a folder of the cache, or None if it contains no complete one."""
     name = _FOLDER.fullmatch(folder.name)
