@@ -26,6 +26,7 @@ from bough.engine.local.installs import (
     npm_build,
     npm_packages,
     security_fixes,
+    selection,
     staging,
     time_zones,
     update,
@@ -33,6 +34,7 @@ from bough.engine.local.installs import (
 )
 from bough.engine.local.installs.build_record import BuildRecord
 from bough.engine.local.installs.installs import Flavour, Install
+from bough.engine.local.installs.selection import SelectedInstall
 from bough.engine.local.progress import ignore_progress
 from bough.engine.port import EngineError
 from bough.supervisor import state
@@ -203,6 +205,16 @@ def test_the_doctor_names_the_source(
     assert finding.verdict is verdict
     assert sentence in finding.message
     assert finding.fix.lower().startswith(fix.lower())
+
+
+def test_the_doctor_looks_at_the_builds_of_this_home(tmp_path: Path) -> None:
+    """The cache may contain builds that other homes use."""
+    create_build(tmp_path, "debian-17.12-0+deb13u1-x")
+    create_build(tmp_path, "debian-17.13-0+deb13u1-x", requested=("postgresql-17-postgis-3",))
+    settings = Settings(home=tmp_path, cache=tmp_path)
+    assert builds.check_postgres(settings).message == "Postgres 17.12 from Debian"
+    selection.write(tmp_path, {DEBIAN.pin: SelectedInstall(current="debian-17.13-0+deb13u1-x")})
+    assert builds.check_postgres(settings).message == "Postgres 17.13 from Debian"
 
 
 def test_with_a_mirror_the_doctor_suggests_only_the_update(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from bough.cli import api_client, output, postgres_install
 from bough.cli.doctor.finding import Finding, failed, ok, warning
 from bough.config import Settings
 from bough.engine.local.debian import apt_configuration
-from bough.engine.local.installs import fallbacks, installs, time_zones
+from bough.engine.local.installs import fallbacks, installs, time_zones, update
 from bough.engine.local.installs.installs import Flavour, Install
 from bough.supervisor import state
 
@@ -49,9 +49,10 @@ def check_time_zones(settings: Settings) -> Finding:
 def _list_installs(settings: Settings) -> list[Install]:
     """Return the installs that new projects get."""
     try:
-        preferred = installs.select_preferred(installs.find_installs(settings.cache).values())
+        serving = update.list_serving(settings.home, installs.find_installs(settings.cache))
     except PermissionError:
         return []
+    preferred = installs.select_preferred(serving.values())
     return [preferred[major] for major in settings.postgres_versions if major in preferred]
 
 
