@@ -38,7 +38,7 @@ from engine.point_in_time import (
     write_filler_wal,
 )
 from support.engine_home import Compute, EngineHome, home_on_driver, kill_process, make_branch_spec, process_exists
-from support.engine_walk import reserve_uid_range
+from support.folders import reserve_uid_range
 from support.history import archive_folder, list_archived_segments
 from support.home_consistency import HomeConsistency
 from support.platform import install_templates

@@ -14,7 +14,8 @@ from bough.engine.port import EngineError, Readiness
 from engine.walk_checks import check_walk
 from engine.warm_home import WarmHome
 from support.engine_home import home_in
-from support.engine_walk import EngineWalk, reserve_uid_range
+from support.engine_walk import EngineWalk
+from support.folders import reserve_uid_range
 from support.home_consistency import HomeConsistency
 from support.loop_images import FileSystem
 from support.power_cut import Disk, create_disk, kill_processes_in, simulate_power_cut, unmount_all_in

@@ -32,7 +32,7 @@ from support.engine_home import (
     make_branch_spec,
     process_exists,
 )
-from support.engine_walk import reserve_uid_range
+from support.folders import reserve_uid_range
 from support.home_consistency import HomeConsistency
 from support.platform import install_templates
 

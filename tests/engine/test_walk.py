@@ -8,7 +8,8 @@ import pytest
 from bough.config import Settings
 from engine.walk_checks import check_walk
 from support.engine_home import DRIVERS, home_on_driver
-from support.engine_walk import EngineWalk, reserve_uid_range
+from support.engine_walk import EngineWalk
+from support.folders import reserve_uid_range
 from support.home_consistency import HomeConsistency
 
 SHORT, LONG = 9, 500

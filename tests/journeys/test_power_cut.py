@@ -17,7 +17,7 @@ from bough.config import Settings
 from bough.domain.gateway_protocol import ComputeAddress
 from journeys.program_store import read_store
 from support.engine_home import open_connection
-from support.engine_walk import reserve_uid_range
+from support.folders import reserve_uid_range
 from support.home_consistency import HomeConsistency
 from support.power_cut import Disk, create_disk, simulate_power_cut
 from support.program import Program, is_alive

@@ -8,7 +8,6 @@ import asyncio
 import itertools
 import os
 import random
-import secrets
 import signal
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -260,9 +259,3 @@ async def _run_all(coroutines: list[Coroutine[Any, Any, None]]) -> None:
     for outcome in await asyncio.gather(*coroutines, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
-
-
-def reserve_uid_range() -> tuple[int, int]:
-    """Return a range of user ids that no other test uses, so that everything left under one of them is ours."""
-    first = 2_001_000_000 + secrets.randbelow(100_000) * 1000
-    return first, first + 1000

@@ -5,6 +5,7 @@ with it.
 """
 
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -39,6 +40,12 @@ def remove_cgroups(settings: Settings) -> None:
     groups = cgroups.detect_cgroups(settings)
     for name in groups.list_names():
         groups.remove(name)
+
+
+def reserve_uid_range() -> tuple[int, int]:
+    """Return a range of user ids that no other test uses, so that everything left under one of them is ours."""
+    first = 2_001_000_000 + secrets.randbelow(100_000) * 1000
+    return first, first + 1000
 
 
 def release_uids(folder: Path) -> None:

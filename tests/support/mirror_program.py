@@ -9,6 +9,7 @@ from pathlib import Path
 from bough.engine.local.debian import architecture
 from bough.engine.local.installs import debian_packages, locks
 from support.debian_mirror import DebianMirror
+from support.folders import reserve_uid_range
 from support.loop_images import list_mounts
 from support.program import Program, Result, make_environment
 
@@ -30,6 +31,10 @@ class MirrorProgram(Program):
     fingerprint: str = ""
     mirror: str = ""  # the setting
     hidden: tuple[Path, ...] = ()  # files and folders that the commands find empty; this needs root
+
+    def __post_init__(self) -> None:
+        """Use ids of its own, because a program in another mount namespace does not see every home that uses ids."""
+        self.variables = {"BOUGH_PROJECT_UIDS": str([*reserve_uid_range()]), **self.variables}
 
     def run(self, *arguments: str, **variables: str) -> Result:
         variables = {"BOUGH_DEBIAN_MIRROR": self.mirror, **variables}
