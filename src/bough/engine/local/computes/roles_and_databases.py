@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,12 +52,15 @@ async def ensure_roles_and_databases(
     is_fresh = applied is None and launch.from_template
     database = _choose_first_database(spec) if is_fresh else MAINTENANCE_DATABASE
     async with open_session(sockets, database, launch.install.major) as session:
-        has_replication_role = await _apply_roles_and_databases(
-            session, spec.target_verifiers, spec.databases, major=launch.install.major, is_fresh=is_fresh
-        )
-        if spec.primary is None:
-            await session.execute(roles.SET_ADMIN_PATH)
-            await session.execute(roles.END_ADMIN_WORKERS)  # those that started before
+        if is_fresh and await _use_template(session, spec, launch.install.major):
+            has_replication_role = _TEMPLATE.has_replication_role
+        else:
+            has_replication_role = await _apply_roles_and_databases(
+                session, spec.target_verifiers, spec.databases, major=launch.install.major, is_fresh=is_fresh
+            )
+            if spec.primary is None:
+                await session.execute(roles.SET_ADMIN_PATH)
+                await session.execute(roles.END_ADMIN_WORKERS)  # those that started before
         if spec.primary is None and spec.has_logical_replication:
             await logical_replication.ensure_enabled(sockets, session, launch.install.major)
         elif spec.primary is None and has_replication_role:
@@ -72,6 +74,21 @@ def _choose_first_database(spec: ComputeSpec) -> str:
     return SPARE_DATABASE if SPARE_DATABASE in names else MAINTENANCE_DATABASE
 
 
+async def _use_template(session: ComputeSession, spec: ComputeSpec, major: int) -> bool:
+    """Rename the spare role and database of the template, without a query before, which would delay the first query.
+
+    Return False when they differ from those of the template because a crash interrupted an earlier attempt. No worker
+    has to be ended, because no tenant has used the volume.
+    """
+    try:
+        await _add_missing(
+            session, spec.target_verifiers, _map_owners(spec.databases), _TEMPLATE, major=major, is_fresh=True
+        )
+    except _DIFFERS_FROM_TEMPLATE:
+        return False
+    return True
+
+
 async def _apply_roles_and_databases(
     session: ComputeSession,
     verifiers: Mapping[str, str],
@@ -80,21 +97,16 @@ async def _apply_roles_and_databases(
     major: int,
     is_fresh: bool,
 ) -> bool:
-    """Create missing roles, then the databases they own. In a fresh volume, rename the spare ones of the template.
-
-    Return True when a tenant role has the attribute REPLICATION.
-    """
-    owners = {database.name: database.owner for database in target_databases}
-    if is_fresh:
-        # Querying first would delay the first query of a new project. A statement fails when a crash interrupted an
-        # earlier attempt.
-        with suppress(*_DIFFERS_FROM_TEMPLATE):
-            await _add_missing(session, verifiers, owners, _TEMPLATE, major=major, is_fresh=True)
-            return _TEMPLATE.has_replication_role
+    """Create missing roles, then the databases they own. Return True when a tenant role has REPLICATION."""
+    owners = _map_owners(target_databases)
     names = [*verifiers, SPARE_ROLE], [*owners, SPARE_DATABASE]
     existing = _parse_existing(await session.fetch(_SELECT_EXISTING, *names))
     await _add_missing(session, verifiers, owners, existing, major=major, is_fresh=is_fresh)
     return existing.has_replication_role
+
+
+def _map_owners(target_databases: tuple[DatabaseSpec, ...]) -> dict[str, str]:
+    return {database.name: database.owner for database in target_databases}
 
 
 async def _add_missing(
@@ -107,6 +119,8 @@ async def _add_missing(
     is_fresh: bool,
 ) -> None:
     statements = roles.plan_roles(verifiers, existing.roles, spare=SPARE_ROLE if is_fresh else None, major=major)
+    if is_fresh:
+        statements.append(roles.SET_ADMIN_PATH)  # which templates of earlier versions lack
     if statements:
         await session.execute(*statements)
     # One by one, because CREATE DATABASE cannot run inside a transaction block.
