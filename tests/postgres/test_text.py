@@ -79,15 +79,17 @@ def test_roles_are_planned_from_what_is_there() -> None:
     fresh = {"neondb_owner": None, "bough_admin": None}
     assert roles.plan_roles({"neondb_owner": "v"}, fresh, spare="neondb_owner", major=17) == [
         'alter role "neondb_owner" noreplication',
-        "alter role \"neondb_owner\" password 'v'",
+        "update pg_catalog.pg_authid set rolpassword = 'v' where rolname = 'neondb_owner'",
     ]
     assert roles.plan_roles({"app": "v"}, fresh, spare="neondb_owner", major=17) == [
         'alter role "neondb_owner" noreplication',
         'alter role "neondb_owner" rename to "app"',
-        "alter role \"app\" password 'v'",
+        "update pg_catalog.pg_authid set rolpassword = 'v' where rolname = 'app'",
     ]
     assert roles.plan_roles({"app": "v"}, {"app": "v"}, spare=None, major=17) == []
-    assert roles.plan_roles({"app": "v"}, {"app": "older"}, spare=None, major=17) == ["alter role \"app\" password 'v'"]
+    assert roles.plan_roles({"app": "v"}, {"app": "older"}, spare=None, major=17) == [
+        "update pg_catalog.pg_authid set rolpassword = 'v' where rolname = 'app'"
+    ]
     created = roles.plan_roles({"app": "v"}, {}, spare=None, major=17)
     assert created[0].startswith('create role "app" login createdb createrole')
     assert "nocreaterole" in roles.plan_roles({"app": "v"}, {}, spare=None, major=15)[0]
