@@ -11,6 +11,9 @@ from support import gateway as gateways
 from support.gateway import InProcessGateway, WireClient
 from support.postgres import PostgresServer
 
+# Postgres sends the notice at once. Before the query runs, a request to cancel it has no effect.
+SLEEP = "do $$ begin raise notice 'begun'; end $$; select pg_sleep(600)"
+
 
 @pytest.fixture
 async def two_workers(postgres_server: PostgresServer) -> AsyncIterator[InProcessGateway]:
@@ -25,8 +28,8 @@ async def start_sleeping_query(opened_gateway: InProcessGateway, minor: int) -> 
     wire.send_startup(minor)
     await wire.authenticate()
     key = next(m.body for m in await wire.read_until(messages.READY_FOR_QUERY) if m.type == messages.BACKEND_KEY_DATA)
-    wire.send(b"Q", b"select pg_sleep(600)\0")
-    await asyncio.sleep(0.1)
+    wire.send(b"Q", f"{SLEEP}\0".encode())
+    await wire.read_until(messages.NOTICE_RESPONSE)
     return wire, key
 
 
@@ -93,7 +96,7 @@ async def test_the_query_of_a_client_that_vanished_is_cancelled_at_once(
     wire, _ = await start_sleeping_query(gateway, 0)
     wire.writer.transport.abort()
     session = await postgres_server.connect()
-    active_query = "select count(*) from pg_stat_activity where query = 'select pg_sleep(600)' and state = 'active'"
-    while await session.fetchval(active_query):  # noqa: ASYNC110  another process ends it
+    active_query = "select count(*) from pg_stat_activity where query = $1 and state = 'active'"
+    while await session.fetchval(active_query, SLEEP):  # noqa: ASYNC110  another process ends it
         await asyncio.sleep(0.05)
     await session.close()
