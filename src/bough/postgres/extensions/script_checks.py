@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from bough.postgres.extensions.extension import Extension
 from bough.postgres.quoting import literal
 
-# So long a session that creates an extension waits for transactions that were open before.
+# How long a session that creates an extension waits for transactions of other sessions.
 _PATIENCE_SECONDS = 5
 
 
@@ -57,7 +57,7 @@ declare
     deadline pg_catalog.timestamptz;
     found pg_catalog.text;
 begin
-{_build_isolation_check(extension)}{_wait_for_other_sessions(extension)}{_build_name_check(extension)}\
+{_build_isolation_check(extension)}{_build_session_wait(extension)}{_build_name_check(extension)}\
     select pg_catalog.format('%s', p.oid::pg_catalog.regprocedure) into found
       from pg_catalog.pg_proc as p join pg_catalog.pg_roles as r on r.oid operator(pg_catalog.=) p.proowner
      where p.pronamespace operator(pg_catalog.=) any (
@@ -99,17 +99,19 @@ def _build_isolation_check(extension: Extension) -> str:
 """
 
 
-def _wait_for_other_sessions(extension: Extension) -> str:
+def _build_session_wait(extension: Extension) -> str:
     """Keep other sessions from changing what the script may call, and wait for those that may have done so already.
 
     Functions, operators and schemas of a transaction that is still open are not visible to the check. They would be to
-    the script as soon as the transaction is committed, and a tenant can delay the script until then. The second lock
-    table has an effect, although the first includes it: it makes this session aware of schemas renamed meanwhile.
+    the script as soon as the transaction is committed, and a tenant can delay the script until then. Statistics are
+    kept from their first use in a transaction, so the list of sessions may be an old one. The last lock is weaker than
+    the first, but to acquire it makes this session aware of schemas that were renamed meanwhile.
     """
     message = f'the script of the extension "{extension.name}" cannot run while transactions of other sessions are open'
     return f"""\
     lock table pg_catalog.pg_namespace, pg_catalog.pg_operator, pg_catalog.pg_proc in share row exclusive mode;
     deadline := pg_catalog.clock_timestamp() operator(pg_catalog.+) '{_PATIENCE_SECONDS} s'::pg_catalog.interval;
+    perform pg_catalog.pg_stat_clear_snapshot();
     select pg_catalog.array_agg(l.transactionid) into waiting
       from pg_catalog.pg_locks as l left join pg_catalog.pg_stat_activity as a on a.pid operator(pg_catalog.=) l.pid
      where l.locktype operator(pg_catalog.=) 'transactionid' and l.mode operator(pg_catalog.=) 'ExclusiveLock'

@@ -1,8 +1,8 @@
 """Adapt the files of an install's extensions to their entries in the catalog.
 
 Files that the packages' own scripts would link get their names, libraries and scripts are changed, and checks are added
-to the scripts. An extension whose library is not the expected one is removed, and so are scripts that were not reviewed
-because only versions that Bough never offered need them.
+to the scripts. An extension whose library is not the expected one is removed, and so are scripts that are needed
+neither to create the default version nor to update to it.
 """
 
 import re

@@ -13,7 +13,7 @@ _SOURCES = {
 
 
 def describe(install: Install) -> str | None:
-    """Return nothing for a build from Debian with all security fixes."""
+    """Return nothing for a build from Debian with all security fixes and restrictions."""
     missing = ["pgvector and other added extensions"] if install.flavour is not Flavour.DEBIAN else []
     missing += _list_missing_security(install)
     if not missing:
