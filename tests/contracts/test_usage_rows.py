@@ -81,6 +81,7 @@ async def test_every_endpoint_has_usage_that_only_grows(store: Store) -> None:
             bytes_in=2**41,
             bytes_out=2**42,
             connections_opened=6,
+            is_uncounted=True,
         )
         seen = await rows.project_pages.get(endpoint.project_id)
     assert seen is not None
@@ -180,8 +181,8 @@ async def test_a_project_has_used_what_all_its_branches_did(store: Store) -> Non
         await rows.lineages.add_volume(Volume(id=deleted.volume_id, project_id=project.id, created_at=NOON))
         await rows.branches.add(deleted)
         await rows.endpoints.add(other)
-        await rows.branches.record_wal_position(branch.id, 2**40)
-        await rows.branches.record_wal_position(deleted.id, 2**41)
+        await rows.usage.add_written(endpoint.id, 2**40)
+        await rows.usage.add_written(other.id, 2**41)
         await rows.usage.add_cpu(endpoint.id, NOON, 1.75)
         await rows.usage.add_cpu(other.id, NOON, 2.5)
         seen = await rows.project_pages.get(project.id)

@@ -1,4 +1,4 @@
-"""The total usage of an endpoint: bytes, connections, time. It never decreases."""
+"""The usage of an endpoint: bytes, connections, time. What the consumption history contains is deducted from it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,12 +13,16 @@ class EndpointUsage:
     bytes_in: int = 0  # from clients
     bytes_out: int = 0  # to clients
     connections_opened: int = 0
+    private_in: int = 0  # the part of bytes_in that came over private networks
+    private_out: int = 0  # the part of bytes_out that went over private networks
+    written_bytes: int = 0  # WAL
     active_seconds: float = 0.0  # while its compute ran
     compute_seconds: float = 0.0  # active_seconds times the size in CU
     counted_at: datetime | None = None  # until when the time is counted; None: the compute does not run
     cpu_seconds: float = 0.0  # CPU time of its processes
     cpu_run: datetime | None = None  # start time of the last measured compute
     cpu_run_seconds: float = 0.0  # CPU time of that compute at the last measurement
+    is_uncounted: bool = False  # some of it is not in the consumption history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +33,5 @@ class EndpointTraffic:
     bytes_in: int
     bytes_out: int
     connections_opened: int
+    private_in: int = 0
+    private_out: int = 0

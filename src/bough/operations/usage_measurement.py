@@ -42,5 +42,12 @@ async def record_usage(rows: Rows, endpoint: Endpoint, usage: ComputeUsage) -> N
     if not is_latest or usage.wal_position is None:
         return
     if not await rows.histories.was_restored_since(endpoint.branch_id, usage.started_at):
+        await _record_written(rows, endpoint, usage.wal_position)
         await rows.branches.record_wal_position(endpoint.branch_id, usage.wal_position)
         await rows.branches.set_logical_size(endpoint.branch_id, usage.logical_bytes)
+
+
+async def _record_written(rows: Rows, endpoint: Endpoint, wal_position: int) -> None:
+    branch = await rows.branches.get(endpoint.project_id, endpoint.branch_id)
+    if branch is not None and branch.wal_position is not None and wal_position > branch.wal_position:
+        await rows.usage.add_written(endpoint.id, wal_position - branch.wal_position)

@@ -7,24 +7,27 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from bough import clock
 from bough.domain.branch import Branch
 from bough.ids import BranchId, ProjectId
 from bough.store.paging import SortOrder, SortPosition, paginate_sorted, sorted_page_params
+from bough.store.period_usage import month_param, of_branch
 from bough.store.queries import Queries, like_pattern
 from bough.store.row_mapping import from_row
-from bough.store.tables import branches, endpoints, usage, users
+from bough.store.tables import branches, users
 
 SortBy = Literal["name", "created_at", "updated_at"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchUsage:
-    """The usage of a branch's endpoints since their creation, including deleted endpoints."""
+    """The usage of a branch in the present month, with that of deleted endpoints."""
 
     bytes_out: int = 0
     active_seconds: int = 0
     compute_seconds: int = 0
     cpu_seconds: int = 0
+    written_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +47,10 @@ class BranchSortOrder(SortOrder):
         return SortPosition(getattr(branch, self.by), branch.id)
 
 
-def _sum_of(column: str) -> sa.ScalarSelect[Any]:
-    return (
-        sa.select(sa.func.sum(usage.c[column]))
-        .join(endpoints, endpoints.c.id == usage.c.endpoint_id)
-        .where(endpoints.c.branch_id == branches.c.id)
-        .scalar_subquery()
-    )
-
-
-_USAGE_COLUMNS = ("bytes_out", "active_seconds", "compute_seconds", "cpu_seconds")
-_WITH_USAGE = sa.select(
-    branches, users.c.name.label("creator"), *(_sum_of(name).label(name) for name in _USAGE_COLUMNS)
-).join(users, users.c.id == branches.c.created_by)
+_USAGE_COLUMNS = ("bytes_out", "active_seconds", "compute_seconds", "cpu_seconds", "written_bytes")
+_WITH_USAGE = sa.select(branches, users.c.name.label("creator"), *map(of_branch, _USAGE_COLUMNS)).join(
+    users, users.c.id == branches.c.created_by
+)
 _OWN = branches.c.project_id == sa.bindparam("project_id")
 _ONE = _WITH_USAGE.where(_OWN, branches.c.id == sa.bindparam("id"))
 _LIVE = branches.c.deleted_at.is_(None)
@@ -77,12 +71,13 @@ def _page(order: BranchSortOrder, *, include_deleted: bool, search: bool, is_con
 
 class BranchPages(Queries):
     async def get(self, project_id: ProjectId, branch_id: BranchId) -> BranchWithUsage | None:
-        row = await self._one(_ONE, project_id=project_id, id=branch_id)
+        row = await self._one(_ONE, project_id=project_id, id=branch_id, **_month())
         return _to_branch_with_usage(row) if row else None
 
     async def list_in_project(self, project_id: ProjectId) -> list[BranchWithUsage]:
         """Return branches that are not deleted, the oldest first."""
-        return [_to_branch_with_usage(row) for row in await self._all(_ALL, project_id=project_id)]
+        rows = await self._all(_ALL, project_id=project_id, **_month())
+        return [_to_branch_with_usage(row) for row in rows]
 
     async def page(
         self,
@@ -98,7 +93,7 @@ class BranchPages(Queries):
         statement = _page(
             order, include_deleted=include_deleted, search=bool(search), is_continuation=after is not None
         )
-        values: dict[str, Any] = {"project_id": project_id, **sorted_page_params(limit, after)}
+        values: dict[str, Any] = {"project_id": project_id, **sorted_page_params(limit, after), **_month()}
         if search:
             values["search"] = like_pattern(search)
         entries = [_to_branch_with_usage(row) for row in await self._all(statement, **values)]
@@ -109,6 +104,10 @@ class BranchPages(Queries):
         return int(await self._value(_COUNT, project_id=project_id, search=like_pattern(search)))
 
 
+def _month() -> dict[str, Any]:
+    return month_param(clock.now())
+
+
 def _to_branch_with_usage(row: Mapping[str, Any]) -> BranchWithUsage:
-    used = BranchUsage(**{name: int(row[name] or 0) for name in _USAGE_COLUMNS})
+    used = BranchUsage(**{name: round(row[f"used_{name}"]) for name in _USAGE_COLUMNS})
     return BranchWithUsage(branch=from_row(Branch, row), creator=row["creator"], usage=used)

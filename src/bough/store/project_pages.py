@@ -8,13 +8,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from bough import clock
 from bough.domain.project import Project
 from bough.ids import OrganizationId, ProjectId
 from bough.store.paging import Page, PagePosition, build_page, page_params, paginate_newest_first
+from bough.store.period_usage import month_param, of_project
 from bough.store.project_storage import STORAGE_BYTES
 from bough.store.queries import Queries, like_pattern
 from bough.store.row_mapping import from_row
-from bough.store.tables import branches, endpoints, projects, usage
+from bough.store.tables import endpoints, projects
 from bough.store.types import UtcDateTime
 
 ProjectScope = Mapping[OrganizationId, Collection[ProjectId] | None]  # None: all projects of the organization
@@ -22,7 +24,7 @@ ProjectScope = Mapping[OrganizationId, Collection[ProjectId] | None]  # None: al
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectUsage:
-    """The usage of a project's endpoints and branches since their creation, including deleted ones."""
+    """The usage of a project in the present month, with that of deleted branches and endpoints."""
 
     active_seconds: int = 0
     cpu_seconds: int = 0
@@ -57,22 +59,15 @@ _LAST_ACTIVE = (
 )
 
 
-def _sum_of(name: str) -> sa.Label[Any]:
-    total = sa.select(sa.func.sum(usage.c[name])).where(usage.c.project_id == projects.c.id)
-    return total.scalar_subquery().label(name)
-
-
-_WRITTEN = (
-    sa.select(sa.func.sum(branches.c.written_bytes))
-    .where(branches.c.project_id == projects.c.id)
-    .scalar_subquery()
-    .label("written_bytes")
-)
 _WITH_USAGE = sa.select(
-    projects, STORAGE_BYTES.label("storage_bytes"), _LAST_ACTIVE, _sum_of("active_seconds"), _sum_of("cpu_seconds")
+    projects,
+    STORAGE_BYTES.label("storage_bytes"),
+    _LAST_ACTIVE,
+    of_project("active_seconds"),
+    of_project("cpu_seconds"),
 )
 _BY_ID = (projects.c.id == sa.bindparam("id"), projects.c.purged_at.is_(None))
-_ONE = _WITH_USAGE.add_columns(_sum_of("bytes_out"), _sum_of("compute_seconds"), _WRITTEN).where(*_BY_ID)
+_ONE = _WITH_USAGE.add_columns(*map(of_project, ("bytes_out", "compute_seconds", "written_bytes"))).where(*_BY_ID)
 _LIVE = (projects.c.deleted_at.is_(None),)
 _RECOVERABLE = (
     projects.c.deleted_at.is_not(None),
@@ -94,7 +89,7 @@ def _page(*, recoverable: bool, only: bool, search: bool, is_continuation: bool)
 
 class ProjectPages(Queries):
     async def get(self, project_id: ProjectId) -> ProjectWithUsage | None:
-        row = await self._one(_ONE, id=project_id)
+        row = await self._one(_ONE, id=project_id, **month_param(clock.now()))
         return _to_project_with_usage(row) if row else None
 
     async def page(
@@ -112,6 +107,7 @@ class ProjectPages(Queries):
         """
         entries: list[ProjectWithUsage] = []
         values = {**page_params(limit, after), "search": like_pattern(search), "now": recoverable_at}
+        values |= month_param(clock.now())
         for org_id, only in scope.items():
             if only is None or only:
                 statement = _page(
@@ -128,7 +124,9 @@ class ProjectPages(Queries):
 
 def _to_project_with_usage(row: Mapping[str, Any]) -> ProjectWithUsage:
     size = row["storage_bytes"]
-    usage_totals = ProjectUsage(**{each.name: int(row.get(each.name) or 0) for each in fields(ProjectUsage)})
+    usage_totals = ProjectUsage(
+        **{each.name: round(row.get(f"used_{each.name}") or 0) for each in fields(ProjectUsage)}
+    )
     return ProjectWithUsage(
         from_row(Project, row), None if size is None else int(size), row["last_endpoint_activity"], usage_totals
     )

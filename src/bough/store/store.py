@@ -8,6 +8,7 @@ from bough.store.api_keys import ApiKeys
 from bough.store.audit import Audit
 from bough.store.branch_pages import BranchPages
 from bough.store.branches import Branches
+from bough.store.consumption import Consumption
 from bough.store.databases import Databases
 from bough.store.endpoints import Endpoints
 from bough.store.grants import Grants
@@ -28,6 +29,7 @@ from bough.store.roles import Roles
 from bough.store.sessions import Links, Sessions
 from bough.store.snapshot_schedules import SnapshotSchedules
 from bough.store.snapshots import Snapshots
+from bough.store.storage_levels import StorageLevels
 from bough.store.transfer_requests import TransferRequests
 from bough.store.unused_branches import UnusedBranches
 from bough.store.usage import GatewayWorkers, Usages
@@ -67,6 +69,8 @@ class Rows:
         self.databases = Databases(connection)
         self.operations = Operations(connection)
         self.usage = Usages(connection)
+        self.consumption = Consumption(connection)
+        self.storage_levels = StorageLevels(connection)
         self.gateway_workers = GatewayWorkers(connection)
         self.idempotency = Idempotency(connection)
         self.audit = Audit(connection)

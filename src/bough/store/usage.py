@@ -1,15 +1,16 @@
 """Named queries on the usage of endpoints and on the gateway workers that report it."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from bough.domain.consumption import FLOW_NAMES, Flows
 from bough.domain.endpoint import Endpoint
 from bough.domain.usage import EndpointTraffic, EndpointUsage
-from bough.ids import EndpointId
+from bough.ids import BranchId, EndpointId, ProjectId
 from bough.store.queries import Queries, equals_param
 from bough.store.row_mapping import from_row
 from bough.store.tables import endpoints, gateway_workers, usage
@@ -23,12 +24,16 @@ def _increased(name: str) -> sa.ColumnElement[float]:
     return usage.c[name] + sa.bindparam(f"more_{name}", type_=usage.c[name].type)
 
 
-_TRAFFIC_COLUMNS = ("bytes_in", "bytes_out", "connections_opened")
-_ADD_TRAFFIC = sa.update(usage).where(_own).values({name: _increased(name) for name in _TRAFFIC_COLUMNS})
+_TRAFFIC_COLUMNS = ("bytes_in", "bytes_out", "private_in", "private_out", "connections_opened")
+_ADD_TRAFFIC = (
+    sa.update(usage).where(_own).values({name: _increased(name) for name in _TRAFFIC_COLUMNS} | {"is_uncounted": True})
+)
+_ADD_WRITTEN = sa.update(usage).where(_own).values(written_bytes=_increased("written_bytes"), is_uncounted=True)
 _ADD_TIME = (
     sa.update(usage)
     .where(_own)
     .values(
+        is_uncounted=True,
         active_seconds=_increased("active_seconds"),
         compute_seconds=_increased("compute_seconds"),
         counted_at=sa.bindparam("until", type_=usage.c.counted_at.type),
@@ -40,13 +45,37 @@ _counted_cpu = sa.case((usage.c.cpu_run == _run, usage.c.cpu_run_seconds), else_
 _ADD_CPU = (
     sa.update(usage)
     .where(_own, _counted_cpu <= _cpu_seconds)
-    .values(cpu_seconds=usage.c.cpu_seconds + _cpu_seconds - _counted_cpu, cpu_run=_run, cpu_run_seconds=_cpu_seconds)
+    .values(
+        cpu_seconds=usage.c.cpu_seconds + _cpu_seconds - _counted_cpu,
+        cpu_run=_run,
+        cpu_run_seconds=_cpu_seconds,
+        is_uncounted=True,
+    )
 )
 _RUNNING = (
     sa.select(usage.c.endpoint_id, usage.c.counted_at, endpoints.c.max_cu)
     .join(endpoints, endpoints.c.id == usage.c.endpoint_id)
     .where(usage.c.counted_at.is_not(None))
     .order_by(usage.c.endpoint_id)
+)
+_UNCOUNTED = (
+    sa.select(usage, endpoints.c.branch_id)
+    .join(endpoints, endpoints.c.id == usage.c.endpoint_id)
+    .where(sa.text("usage.is_uncounted"))  # written exactly as in the partial index
+    .order_by(usage.c.endpoint_id)
+    .with_for_update(of=usage)
+)
+_UNCOUNTED_IN_PROJECT = _UNCOUNTED.where(equals_param(usage.c.project_id))
+
+
+def _decreased(name: str) -> sa.ColumnElement[float]:
+    return usage.c[name] - sa.bindparam(f"less_{name}", type_=usage.c[name].type)
+
+
+_DEDUCT = (
+    sa.update(usage)
+    .where(_own)
+    .values({name: _decreased(name) for name in FLOW_NAMES} | {"is_uncounted": sa.bindparam("remains")})
 )
 _LAST_SEQUENCE = sa.select(gateway_workers.c.sequence).where(equals_param(gateway_workers.c.id)).with_for_update()
 _UPDATE_SEQUENCE = sa.update(gateway_workers).where(equals_param(gateway_workers.c.id, "worker"))
@@ -61,6 +90,16 @@ class MeteredCompute:
     max_cu: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncountedUsage:
+    """What an endpoint has used and the consumption history does not contain yet."""
+
+    endpoint_id: EndpointId
+    project_id: ProjectId
+    branch_id: BranchId
+    flows: Flows
+
+
 class Usages(Queries):
     async def get(self, endpoint_id: EndpointId) -> EndpointUsage | None:
         row = await self._one(_ONE, own_id=endpoint_id)
@@ -73,7 +112,31 @@ class Usages(Queries):
             own_id=traffic.endpoint_id,
             more_bytes_in=traffic.bytes_in,
             more_bytes_out=traffic.bytes_out,
+            more_private_in=traffic.private_in,
+            more_private_out=traffic.private_out,
             more_connections_opened=traffic.connections_opened,
+        )
+
+    async def add_written(self, endpoint_id: EndpointId, written_bytes: int) -> None:
+        """Add WAL that the endpoint's compute has written."""
+        await self._run(_ADD_WRITTEN, own_id=endpoint_id, more_written_bytes=written_bytes)
+
+    async def lock_uncounted(self, project_id: ProjectId | None = None) -> list[UncountedUsage]:
+        """Return the usage that is not counted yet, and lock it until the end of the transaction."""
+        if project_id is None:
+            found = await self._all(_UNCOUNTED)
+        else:
+            found = await self._all(_UNCOUNTED_IN_PROJECT, project_id=project_id)
+        return [_to_uncounted(row) for row in found]
+
+    async def deduct(self, counted: Sequence[tuple[EndpointId, Flows]], *, remains: bool = False) -> None:
+        """Deduct what was counted. `remains` says that some of the usage is still not counted."""
+        await self._run_many(
+            _DEDUCT,
+            [
+                {"own_id": endpoint, "remains": remains} | {f"less_{name}": getattr(flows, name) for name in FLOW_NAMES}
+                for endpoint, flows in counted
+            ],
         )
 
     async def add_cpu(self, endpoint_id: EndpointId, run_started_at: datetime, seconds: float) -> bool:
@@ -115,6 +178,15 @@ class Usages(Queries):
 
     async def _add_time(self, endpoint_id: EndpointId, seconds: float, cu: float, until: datetime | None) -> None:
         await self._run(_ADD_TIME, **_time_params(endpoint_id, seconds, cu, until))
+
+
+def _to_uncounted(row: Mapping[str, Any]) -> UncountedUsage:
+    return UncountedUsage(
+        endpoint_id=EndpointId(row["endpoint_id"]),
+        project_id=ProjectId(row["project_id"]),
+        branch_id=BranchId(row["branch_id"]),
+        flows=Flows(**{name: row[name] for name in FLOW_NAMES}),
+    )
 
 
 def _time_params(endpoint_id: EndpointId, seconds: float, cu: float, until: datetime | None) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class ExpireUnclaimed:
     async def _delete_rows(self, project_id: ProjectId) -> None:
         try:
             async with self._queue.locked_transaction(LockScope.project(project_id), can_wait=False) as rows:
+                await rows.consumption.delete_project(project_id)
                 await rows.projects.delete(project_id)
         except Busy:
             return  # the purging operation is still running

@@ -11,7 +11,8 @@ from bough.tasks.cleanup import (
     DeleteIdempotencyKeys,
     DeleteOldAudit,
 )
-from bough.tasks.count_active_time import CountActiveTime
+from bough.tasks.count_storage import CountStorage
+from bough.tasks.count_usage import CountUsage
 from bough.tasks.enforce_storage_limits import EnforceStorageLimits
 from bough.tasks.enforce_transfer_limits import EnforceTransferLimits
 from bough.tasks.expire_branches import ExpireBranches
@@ -61,6 +62,7 @@ def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tup
         "mail": SendMail(settings, store, services.vault),
         "instant databases": PrepareInstantDatabases(services),
         "postgres builds": FollowPostgresBuilds(engine),
+        "stored data": CountStorage(store),
     }
     return (
         Loop(store, _create_tasks(services, engine, tls_files)),
@@ -94,7 +96,7 @@ def _create_tasks(services: Services, engine: Engine, tls_files: TlsFiles) -> tu
 
 def _create_quick_tasks(services: Services) -> tuple[Task, ...]:
     return (
-        CountActiveTime(services.store, services.engine),
+        CountUsage(services.store, services.engine),
         EnforceTransferLimits(
             services.settings,
             store=services.store,

@@ -90,7 +90,7 @@ class BranchView(View):
             cpu_used_sec=usage.cpu_seconds,
             compute_time_seconds=usage.compute_seconds,
             active_time_seconds=usage.active_seconds,
-            written_data_bytes=branch.written_bytes,
+            written_data_bytes=usage.written_bytes,
             data_transfer_bytes=usage.bytes_out,
             created_at=branch.created_at,
             updated_at=branch.updated_at,

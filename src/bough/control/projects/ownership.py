@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bough import clock
+from bough.control.consumption import counting
 from bough.control.context import Context
 from bough.control.projects import quota
 from bough.domain import project_transfer
@@ -30,7 +31,10 @@ async def change_owner(
     """Move all of the projects or none. The same transaction has checked the caller's rights on both sides."""
     project_ids, now = [project.id for project in projects], clock.now()
     await _check_quota(context, rows, projects, destination, format_shortfalls)
+    for project_id in project_ids:
+        await counting.count(rows, now, project_id=project_id)
     await rows.projects.set_organization(project_ids, destination.id, now)
+    await counting.follow_terms(rows, now, project_ids)
     await rows.api_keys.revoke_in_projects(project_ids, now)
     await rows.grants.revoke_all(project_ids, now)
     await rows.transfer_requests.delete_by_projects(project_ids)

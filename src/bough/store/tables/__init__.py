@@ -2,6 +2,7 @@
 
 from bough.store.tables.branches import branch_lineages, branches, lineages, snapshot_schedules, snapshots, volumes
 from bough.store.tables.columns import metadata
+from bough.store.tables.consumption import consumption, consumption_levels, consumption_state, project_terms
 from bough.store.tables.people import (
     api_keys,
     invitations,
@@ -31,6 +32,9 @@ __all__ = [
     "audit",
     "branch_lineages",
     "branches",
+    "consumption",
+    "consumption_levels",
+    "consumption_state",
     "databases",
     "endpoints",
     "gateway_workers",
@@ -47,6 +51,7 @@ __all__ = [
     "permissions",
     "prepared_databases",
     "project_roles",
+    "project_terms",
     "projects",
     "roles",
     "sessions",

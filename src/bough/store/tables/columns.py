@@ -20,8 +20,8 @@ def text(
     return sa.Column(name, sa.Text, *rest, nullable=nullable, unique=unique or None, primary_key=primary_key)
 
 
-def timestamp(name: str, *, nullable: bool = False) -> sa.Column[object]:
-    return sa.Column(name, UtcDateTime, nullable=nullable)
+def timestamp(name: str, *, nullable: bool = False, primary_key: bool = False) -> sa.Column[object]:
+    return sa.Column(name, UtcDateTime, nullable=nullable, primary_key=primary_key)
 
 
 def json(name: str) -> sa.Column[object]:

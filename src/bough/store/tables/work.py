@@ -52,7 +52,12 @@ usage = sa.Table(
     sa.Column("cpu_seconds", sa.Float, nullable=False),
     timestamp("cpu_run", nullable=True),
     sa.Column("cpu_run_seconds", sa.Float, nullable=False),
+    sa.Column("private_in", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("private_out", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("written_bytes", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("is_uncounted", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index(None, "project_id"),
+    partial_index("ix_usage_uncounted", "is_uncounted", "project_id"),
     partial_index("ix_usage_counted", "counted_at is not null", "counted_at"),
 )
 

@@ -1,0 +1,1 @@
+"""The consumption of projects: counted, limited and reported."""

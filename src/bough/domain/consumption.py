@@ -1,0 +1,143 @@
+"""The consumption of a branch or project in one bucket: an hour, a day or a month, in UTC.
+
+A bucket adds up what flowed (seconds, bytes) and integrates what was stored: levels such as the size of data last until
+they change, so that a branch that nobody uses needs no new buckets.
+"""
+
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from bough.domain.calendar_month import start_of_month, start_of_next_month
+
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+
+
+class Granularity(StrEnum):
+    HOURLY = "hourly"
+    DAILY = "daily"
+    MONTHLY = "monthly"
+
+    def start_of(self, moment: datetime) -> datetime:
+        """Return the start of the bucket that contains the moment."""
+        if self is Granularity.MONTHLY:
+            return start_of_month(moment)
+        hour = moment.replace(minute=0, second=0, microsecond=0)
+        return hour.replace(hour=0) if self is Granularity.DAILY else hour
+
+    def end_of(self, start: datetime) -> datetime:
+        """Return the end of the bucket that begins at `start`."""
+        if self is Granularity.MONTHLY:
+            return start_of_next_month(start)
+        return start + (_DAY if self is Granularity.DAILY else _HOUR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flows:
+    """What was used during some time."""
+
+    active_seconds: float = 0.0  # while computes ran, added up over computes
+    compute_seconds: float = 0.0  # active_seconds times the size in CU
+    cpu_seconds: float = 0.0  # CPU time of processes
+    bytes_in: int = 0  # from clients
+    bytes_out: int = 0  # to clients
+    private_in: int = 0  # the part of bytes_in that came over private networks
+    private_out: int = 0  # the part of bytes_out that went over private networks
+    written_bytes: int = 0  # WAL
+
+    def __add__(self, other: "Flows") -> "Flows":
+        return Flows(**{name: getattr(self, name) + getattr(other, name) for name in FLOW_NAMES})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """What is stored at a moment."""
+
+    root_bytes: int = 0  # logical size of root branches
+    child_bytes: int = 0  # of each child branch the smaller of its logical size and what it wrote since its creation
+    history_bytes: int = 0  # WAL and bases that are kept to go back
+    snapshot_bytes: int = 0  # manual snapshots and the first scheduled one in full, others as far as they differ
+    child_branches: int = 0
+    stored_bytes: int = 0  # data and history together, and what only snapshots contain
+    logical_bytes: int = 0  # logical size of all branches
+
+    def __add__(self, other: "Levels") -> "Levels":
+        return Levels(**{name: getattr(self, name) + getattr(other, name) for name in LEVEL_NAMES})
+
+    def __sub__(self, other: "Levels") -> "Levels":
+        return Levels(**{name: getattr(self, name) - getattr(other, name) for name in LEVEL_NAMES})
+
+
+FLOW_NAMES = tuple(each.name for each in fields(Flows))
+LEVEL_NAMES = tuple(each.name for each in fields(Levels))
+PEAK_NAMES = ("stored_bytes", "logical_bytes")  # levels of which the highest value of each hour counts
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The highest values of a level, until the moment until which its bucket is counted."""
+
+    highest: int = 0  # in the bucket
+    past_hours: int = 0  # the sum of the highest values of its hours before the last one
+    last_hour: int = 0  # the highest value in the last hour
+
+    def advance(self, level: int, since: datetime, until: datetime, now_level: int) -> "Peak":
+        """Hold `level` from `since` until `until`, when it becomes `now_level`."""
+        hours = count_hour_borders(since, until)
+        past, last = self.past_hours, self.last_hour
+        if hours:
+            past, last = past + last + (hours - 1) * level, level
+        return Peak(max(self.highest, now_level), past, max(last, now_level))
+
+
+def count_hour_borders(since: datetime, until: datetime) -> int:
+    """Return how many hours begin after `since`, until and including `until`."""
+    hourly = Granularity.HOURLY
+    return round((hourly.start_of(until) - hourly.start_of(since)) / _HOUR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    start: datetime
+    until: datetime  # the levels are integrated until then, and have their present values since then
+    flows: Flows = Flows()
+    levels: Levels = Levels()
+    level_hours: tuple[float, ...] = (0.0,) * len(LEVEL_NAMES)  # levels times hours, in the order of LEVEL_NAMES
+    peaks: tuple[Peak, ...] = (Peak(),) * len(PEAK_NAMES)
+
+    @classmethod
+    def begin(cls, start: datetime, at: datetime, levels: Levels) -> "Bucket":
+        """Return a bucket whose levels are counted from `at`, where nothing has been used yet."""
+        peaks = tuple(Peak(value, 0, value) for value in (getattr(levels, name) for name in PEAK_NAMES))
+        return cls(start=start, until=at, levels=levels, peaks=peaks)
+
+    def set_levels(self, at: datetime, levels: Levels) -> "Bucket":
+        """Change the levels at a moment inside the bucket. If the clock was set back, the time is not counted twice."""
+        until = max(at, self.until)
+        hours = (until - self.until) / _HOUR
+        held = [getattr(self.levels, name) for name in LEVEL_NAMES]
+        return replace(
+            self,
+            until=until,
+            levels=levels,
+            level_hours=tuple(sum_ + level * hours for sum_, level in zip(self.level_hours, held, strict=True)),
+            peaks=tuple(
+                peak.advance(getattr(self.levels, name), self.until, until, getattr(levels, name))
+                for name, peak in zip(PEAK_NAMES, self.peaks, strict=True)
+            ),
+        )
+
+    def add_flows(self, flows: Flows) -> "Bucket":
+        return replace(self, flows=self.flows + flows)
+
+
+def record(newest: Bucket, granularity: Granularity, at: datetime, flows: Flows, levels: Levels) -> Bucket:
+    """Return the bucket to store after `flows` were used until `at`, when the levels became `levels`.
+
+    `newest` is the newest bucket, which does not begin after `at`.
+    """
+    start = granularity.start_of(at)
+    if newest.start < start:
+        newest = Bucket.begin(start, start, newest.levels)
+    return newest.set_levels(at, levels).add_flows(flows)

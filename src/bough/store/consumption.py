@@ -1,0 +1,248 @@
+"""Named queries that write the consumption history: buckets, levels and the terms of projects."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from bough.domain.consumption import FLOW_NAMES, LEVEL_NAMES, PEAK_NAMES, Bucket, Flows, Granularity, Levels, Peak
+from bough.domain.consumption_periods import ProjectTerm
+from bough.ids import BranchId, OrganizationId, ProjectId
+from bough.store.queries import Queries, equals_param
+from bough.store.row_mapping import from_row, to_columns
+from bough.store.tables import (
+    consumption,
+    consumption_levels,
+    consumption_state,
+    organizations,
+    project_terms,
+    projects,
+)
+
+_STATE = sa.select(consumption_state.c.began_at).with_for_update()
+_NEWER = consumption.alias("newer")
+_GRANULARITIES = sa.union_all(
+    *(sa.select(sa.literal_column(f"'{each.value}'").label("granularity")) for each in Granularity)
+).subquery("granularities")
+_LEVELS_OF_PROJECTS = sa.select(consumption_levels).where(
+    consumption_levels.c.project_id.in_(sa.bindparam("projects", expanding=True)),
+    consumption_levels.c.branch_id.in_(sa.bindparam("branches", expanding=True)),
+)
+_ALL_LEVELS_OF_PROJECT = sa.select(consumption_levels).where(equals_param(consumption_levels.c.project_id))
+# The newest bucket of each granularity: the subquery reads one entry of the primary key.
+_NEWEST = (
+    sa.select(consumption)
+    .select_from(consumption_levels)
+    .join(_GRANULARITIES, sa.true())
+    .join(
+        consumption,
+        sa.and_(
+            consumption.c.granularity == _GRANULARITIES.c.granularity,
+            consumption.c.project_id == consumption_levels.c.project_id,
+            consumption.c.branch_id == consumption_levels.c.branch_id,
+            consumption.c.since == consumption_levels.c.since,
+            consumption.c.start
+            == sa.select(sa.func.max(_NEWER.c.start))
+            .where(
+                _NEWER.c.granularity == _GRANULARITIES.c.granularity,
+                _NEWER.c.project_id == consumption_levels.c.project_id,
+                _NEWER.c.branch_id == consumption_levels.c.branch_id,
+            )
+            .correlate(_GRANULARITIES, consumption_levels)
+            .scalar_subquery(),
+        ),
+    )
+    .where(
+        consumption_levels.c.project_id.in_(sa.bindparam("projects", expanding=True)),
+        consumption_levels.c.branch_id.in_(sa.bindparam("branches", expanding=True)),
+    )
+)
+_KEY = tuple(consumption.primary_key.columns)
+_OF_KEY = [equals_param(column, f"own_{column.name}") for column in _KEY]
+_UPDATE = sa.update(consumption).where(*_OF_KEY)
+_AFTER = sa.select(consumption).where(
+    *(condition for condition, column in zip(_OF_KEY, _KEY, strict=True) if column.name != "start"),
+    consumption.c.start > sa.bindparam("after", type_=consumption.c.start.type),
+)
+_UPDATE_LEVELS = sa.update(consumption_levels).where(
+    equals_param(consumption_levels.c.project_id, "own_project_id"),
+    equals_param(consumption_levels.c.branch_id, "own_branch_id"),
+)
+_OWNED = sa.select(
+    projects.c.id.label("project_id"), projects.c.created_at, projects.c.org_id, organizations.c.plan
+).join(organizations, organizations.c.id == projects.c.org_id)
+_OPEN_TERM = sa.and_(project_terms.c.project_id == projects.c.id, project_terms.c.ended_at.is_(None))
+_HAS_OTHER_TERM = sa.or_(
+    project_terms.c.project_id.is_(None),
+    project_terms.c.org_id != projects.c.org_id,
+    project_terms.c.plan != organizations.c.plan,
+)
+_CHANGED_TERMS = _OWNED.outerjoin(project_terms, _OPEN_TERM).where(_HAS_OTHER_TERM).order_by(projects.c.id)
+_END_TERM = sa.update(project_terms).where(
+    equals_param(project_terms.c.project_id, "own_id"), project_terms.c.ended_at.is_(None)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whose consumption is counted: a branch, or without a branch the whole project."""
+
+    project_id: ProjectId
+    branch_id: BranchId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownLevels:
+    """The levels that the newest buckets of an account have, in its present term."""
+
+    since: datetime
+    levels: Levels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedProject:
+    project_id: ProjectId
+    created_at: datetime
+    org_id: OrganizationId
+    plan: str
+
+
+class Consumption(Queries):
+    async def lock(self) -> datetime:
+        """Let nobody else write buckets until the end of the transaction. Return when counting began."""
+        began_at: datetime = await self._value(_STATE)
+        return began_at
+
+    async def list_changed_terms(self, only: Collection[ProjectId] | None = None) -> list[OwnedProject]:
+        """Return projects without a term, and those whose organization or plan is another one now."""
+        statement = _CHANGED_TERMS if only is None else _CHANGED_TERMS.where(projects.c.id.in_(only))
+        return [from_row(OwnedProject, row) for row in await self._all(statement)]
+
+    async def has_term(self, project_id: ProjectId) -> bool:
+        return bool(await self._value(sa.select(sa.exists().where(project_terms.c.project_id == project_id))))
+
+    async def start_term(self, term: ProjectTerm) -> None:
+        """End the present term of the project, if it has one."""
+        await self._run(_END_TERM, own_id=term.project_id, ended_at=term.since)
+        await self._insert(project_terms, to_columns(term))
+
+    async def get_levels(self, accounts: Collection[Account]) -> dict[Account, KnownLevels]:
+        return _to_levels(await self._all(_LEVELS_OF_PROJECTS, **_account_params(accounts)))
+
+    async def list_levels(self, project_id: ProjectId) -> dict[Account, KnownLevels]:
+        """Return those of the project and all of its branches."""
+        return _to_levels(await self._all(_ALL_LEVELS_OF_PROJECT, project_id=project_id))
+
+    async def save_levels(self, changed: Mapping[Account, KnownLevels], *, known: Collection[Account]) -> None:
+        """`known` are the accounts that have levels already."""
+        updates, additions = [], []
+        for account, each in changed.items():
+            values = {"since": each.since, **to_columns(each.levels)}
+            if account in known:
+                updates.append(
+                    {"own_project_id": account.project_id, "own_branch_id": account.branch_id or "", **values}
+                )
+            else:
+                additions.append({**_account_columns(account), **values})
+        await self._run_many(_UPDATE_LEVELS, updates)
+        await self._insert_many(consumption_levels, additions)
+
+    async def get_newest_buckets(self, accounts: Collection[Account]) -> dict[tuple[Account, Granularity], Bucket]:
+        """Return the newest buckets of the present terms."""
+        found = await self._all(_NEWEST, **_account_params(accounts))
+        return {(_account_of(row), Granularity(row["granularity"])): to_bucket(row) for row in found}
+
+    async def take_later_buckets(
+        self, account: Account, granularity: Granularity, since: datetime, after: datetime
+    ) -> list[Bucket]:
+        """Remove the buckets that begin later, which exist only after the clock was set back."""
+        key = _key(account, granularity, since)
+        later = [to_bucket(row) for row in await self._all(_AFTER, **key, after=after)]
+        for each in later:
+            await self._run(sa.delete(consumption).where(*_OF_KEY), **key, own_start=each.start)
+        return later
+
+    async def get_bucket(
+        self, account: Account, granularity: Granularity, since: datetime, start: datetime
+    ) -> Bucket | None:
+        row = await self._one(
+            sa.select(consumption).where(*_OF_KEY), **_key(account, granularity, since), own_start=start
+        )
+        return to_bucket(row) if row else None
+
+    async def save_buckets(self, changes: Iterable["BucketChange"]) -> None:
+        updates, additions = [], []
+        for change in changes:
+            key = _key(change.account, change.granularity, change.since)
+            values = _bucket_columns(change.bucket)
+            if change.is_new:
+                additions.append({name.removeprefix("own_"): value for name, value in key.items()} | values)
+            else:
+                updates.append({**key, "own_start": change.bucket.start, **values})
+        await self._run_many(_UPDATE, updates)
+        await self._insert_many(consumption, additions)
+
+    async def delete_project(self, project_id: ProjectId) -> None:
+        """Delete everything about a project that nobody has used."""
+        for table in (consumption, consumption_levels, project_terms):
+            await self._run(sa.delete(table).where(table.c.project_id == project_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketChange:
+    account: Account
+    granularity: Granularity
+    since: datetime  # the start of the term
+    bucket: Bucket
+    is_new: bool
+
+
+def to_bucket(row: Mapping[str, Any]) -> Bucket:
+    return Bucket(
+        start=row["start"],
+        until=row["until"],
+        flows=Flows(**{name: row[name] for name in FLOW_NAMES}),
+        levels=_levels_of(row),
+        level_hours=tuple([row[f"{name}_hours"] for name in LEVEL_NAMES]),
+        peaks=tuple(
+            [Peak(*[row[f"{name}_{part}"] for part in ("highest", "past_hours", "last_hour")]) for name in PEAK_NAMES]
+        ),
+    )
+
+
+def _bucket_columns(bucket: Bucket) -> dict[str, Any]:
+    columns = {"start": bucket.start, "until": bucket.until, **to_columns(bucket.flows), **to_columns(bucket.levels)}
+    columns |= {f"{name}_hours": hours for name, hours in zip(LEVEL_NAMES, bucket.level_hours, strict=True)}
+    for name, peak in zip(PEAK_NAMES, bucket.peaks, strict=True):
+        columns |= {f"{name}_{part}": value for part, value in to_columns(peak).items()}
+    return columns
+
+
+def _levels_of(row: Mapping[str, Any]) -> Levels:
+    return Levels(**{name: row[name] for name in LEVEL_NAMES})
+
+
+def _to_levels(rows: Sequence[Mapping[str, Any]]) -> dict[Account, KnownLevels]:
+    return {_account_of(row): KnownLevels(since=row["since"], levels=_levels_of(row)) for row in rows}
+
+
+def _account_of(row: Mapping[str, Any]) -> Account:
+    return Account(ProjectId(row["project_id"]), BranchId(row["branch_id"]) if row["branch_id"] else None)
+
+
+def _account_columns(account: Account) -> dict[str, str]:
+    return {"project_id": account.project_id, "branch_id": account.branch_id or ""}
+
+
+def _account_params(accounts: Collection[Account]) -> dict[str, list[str]]:
+    return {
+        "projects": list({account.project_id for account in accounts}),
+        "branches": list({account.branch_id or "" for account in accounts}),
+    }
+
+
+def _key(account: Account, granularity: Granularity, since: datetime) -> dict[str, Any]:
+    columns = {"granularity": granularity.value, **_account_columns(account), "since": since}
+    return {f"own_{name}": value for name, value in columns.items()}

@@ -1,0 +1,65 @@
+"""SQL expressions for what a project or branch has used in the present month: what is counted, and what is not yet.
+
+The months of a claimed project before its claim do not count. A transfer to another organization changes nothing.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from bough.domain.calendar_month import start_of_month
+from bough.domain.consumption import Granularity
+from bough.domain.instant_database import UNCLAIMED_ORGANIZATION
+from bough.store.tables import branches, consumption, endpoints, project_terms, projects, usage
+
+_MONTHLY = consumption.c.granularity == Granularity.MONTHLY.value
+_IS_PRESENT = consumption.c.start == sa.bindparam("month", type_=consumption.c.start.type)
+_owners = projects.alias("owners")
+_WAS_UNCLAIMED = sa.exists().where(
+    project_terms.c.project_id == consumption.c.project_id,
+    project_terms.c.since == consumption.c.since,
+    project_terms.c.org_id == UNCLAIMED_ORGANIZATION,
+    _owners.c.id == project_terms.c.project_id,
+    _owners.c.org_id != UNCLAIMED_ORGANIZATION,
+)
+
+
+def month_param(now: datetime) -> dict[str, datetime]:
+    """Return the parameter that these expressions need."""
+    return {"month": start_of_month(now)}
+
+
+def of_project(name: str) -> sa.Label[Any]:
+    """Sum up a column of the project's usage in the month."""
+    counted = sa.select(sa.func.sum(consumption.c[name])).where(
+        _MONTHLY,
+        consumption.c.project_id == projects.c.id,
+        consumption.c.branch_id == "",
+        _IS_PRESENT,
+        ~_WAS_UNCLAIMED,
+    )
+    uncounted = sa.select(sa.func.sum(usage.c[name])).where(usage.c.project_id == projects.c.id)
+    return _add(counted, uncounted).label(f"used_{name}")
+
+
+def of_branch(name: str) -> sa.Label[Any]:
+    """Sum up a column of the branch's usage in the month, of deleted endpoints, too."""
+    counted = sa.select(sa.func.sum(consumption.c[name])).where(
+        _MONTHLY,
+        consumption.c.project_id == branches.c.project_id,
+        consumption.c.branch_id == branches.c.id,
+        _IS_PRESENT,
+        ~_WAS_UNCLAIMED,
+    )
+    uncounted = (
+        sa.select(sa.func.sum(usage.c[name]))
+        .join(endpoints, endpoints.c.id == usage.c.endpoint_id)
+        .where(endpoints.c.branch_id == branches.c.id)
+    )
+    return _add(counted, uncounted).label(f"used_{name}")
+
+
+def _add(*parts: sa.Select[Any]) -> sa.ColumnElement[Any]:
+    counted, uncounted = (sa.func.coalesce(part.scalar_subquery(), 0) for part in parts)
+    return counted + uncounted
