@@ -174,7 +174,7 @@ async def test_a_branch_that_begins_with_its_parents_wal_has_written_what_follow
 
 async def test_a_project_has_used_what_all_its_branches_did(store: Store) -> None:
     project = make_project()
-    branch, endpoint = await add_project(store, project, wal_position=0)
+    _, endpoint = await add_project(store, project, wal_position=0)
     deleted = make_branch(project, name="gone", is_default=False, wal_position=0, deleted_at=NOON)
     other = make_endpoint(deleted, deleted_at=NOON)
     async with store.transaction() as rows:

@@ -48,6 +48,9 @@ class Period:
     plan: str
     start: datetime
     end: datetime | None  # None: it is not over
+    # Of the organization: cut where its plan changed, and not where the project came or went.
+    org_start: datetime
+    org_end: datetime | None
     buckets: list[BucketValues] = field(default_factory=list)
 
     @property
@@ -75,15 +78,30 @@ def build_periods(
     The first one of a term may begin before the window: its levels were held until the next one.
     """
     periods: list[Period] = []
+    plan_changes = {term.since for term in terms} & {term.ended_at for term in terms}
     for term in terms:
         for values in _list_buckets(owner, term, rows.get(term.since, ()), window, metrics):
             month = start_of_month(values.start)
             start = month if term.is_first else max(month, term.since)
             if not periods or (periods[-1].start, periods[-1].plan) != (start, term.plan):
-                end = min(start_of_next_month(month), term.ended_at or window.now.max.replace(tzinfo=window.now.tzinfo))
-                periods.append(Period(term.org_id, term.plan, start, end if end <= window.now else None))
+                month_end = start_of_next_month(month)
+                end = month_end if term.ended_at is None else min(month_end, term.ended_at)
+                periods.append(
+                    Period(
+                        org_id=term.org_id,
+                        plan=term.plan,
+                        start=start,
+                        end=_if_over(end, window.now),
+                        org_start=start if term.since in plan_changes else month,
+                        org_end=_if_over(end if term.ended_at in plan_changes else month_end, window.now),
+                    )
+                )
             periods[-1].buckets.append(values)
     return periods
+
+
+def _if_over(end: datetime, now: datetime) -> datetime | None:
+    return end if end <= now else None
 
 
 def _list_buckets(
@@ -109,3 +127,24 @@ def _list_buckets(
             row, rest = held, Rest.of(max(start, begin), counted_end, is_held=True)
         yield BucketValues(start, bucket_end, [metric.compute(row, rest) for metric in metrics])
         start = bucket_end
+
+
+def add_up_periods(of_projects: Sequence[Sequence[Period]]) -> list[Period]:
+    """Return the periods of an organization: the sums over its projects.
+
+    A project that joined the organization in the middle of a month has a shorter period, which counts for the month.
+    """
+    totals: dict[tuple[datetime, str], Period] = {}
+    sums: dict[tuple[datetime, str], dict[datetime, BucketValues]] = {}
+    for period in (each for periods in of_projects for each in periods):
+        key = (period.org_start, period.plan)
+        if key not in totals:
+            start, end = period.org_start, period.org_end
+            totals[key] = Period(period.org_id, period.plan, start, end, org_start=start, org_end=end)
+        buckets = sums.setdefault(key, {})
+        for each in period.buckets:
+            known = buckets.setdefault(each.start, BucketValues(each.start, each.end, [0.0] * len(each.values)))
+            known.values = [a + b for a, b in zip(known.values, each.values, strict=True)]
+    for key, total in totals.items():
+        total.buckets = sorted(sums[key].values(), key=lambda each: each.start)
+    return [totals[key] for key in sorted(totals)]

@@ -9,6 +9,7 @@ from bough.store.audit import Audit
 from bough.store.branch_pages import BranchPages
 from bough.store.branches import Branches
 from bough.store.consumption import Consumption
+from bough.store.consumption_reads import ConsumptionReads
 from bough.store.databases import Databases
 from bough.store.endpoints import Endpoints
 from bough.store.grants import Grants
@@ -70,6 +71,7 @@ class Rows:
         self.operations = Operations(connection)
         self.usage = Usages(connection)
         self.consumption = Consumption(connection)
+        self.consumption_reads = ConsumptionReads(connection)
         self.storage_levels = StorageLevels(connection)
         self.gateway_workers = GatewayWorkers(connection)
         self.idempotency = Idempotency(connection)

@@ -1,0 +1,74 @@
+"""Reads the consumption history of projects and branches as periods."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bough.chunks import iterate_chunks
+from bough.domain.consumption_metrics import Metric, Row
+from bough.domain.consumption_periods import Owner, Period, ProjectTerm, Window, build_periods
+from bough.ids import BranchId, OrganizationId, ProjectId
+from bough.store.consumption_reads import BucketQuery, CountedBranch, CountedProject
+from bough.store.store import Rows
+
+_BATCH_SIZE = 10  # projects or branches that are computed before others get a turn
+
+_Buckets = Mapping[tuple[str, str], Mapping[datetime, Sequence[Row]]]  # by project and branch, by term
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What is read: the buckets of an organization in a window."""
+
+    org_id: OrganizationId
+    window: Window
+    metrics: Sequence[Metric]
+
+    async def read_projects(
+        self, rows: Rows, found: Sequence[CountedProject]
+    ) -> AsyncIterator[tuple[CountedProject, list[Period]]]:
+        async for chunk in iterate_chunks(found, _BATCH_SIZE):
+            terms = await rows.consumption_reads.list_terms([each.id for each in chunk])
+            buckets = await self._read_buckets(rows, [each.id for each in chunk])
+            for each in chunk:
+                owner = Owner(created_at=each.created_at, deleted_at=each.deleted_at)
+                yield each, self._build(owner, terms.get(each.id), buckets.get((each.id, ""), {}))
+
+    async def read_branches(
+        self, rows: Rows, found: Sequence[CountedBranch]
+    ) -> AsyncIterator[tuple[CountedBranch, list[Period]]]:
+        async for chunk in iterate_chunks(found, _BATCH_SIZE):
+            projects = list({each.project_id for each in chunk})
+            terms = await rows.consumption_reads.list_terms(projects)
+            buckets = await self._read_buckets(rows, projects, [each.id for each in chunk])
+            for each in chunk:
+                owner = Owner(created_at=each.created_at, deleted_at=each.deleted_at)
+                own = buckets.get((each.project_id, each.id), {})
+                yield each, self._build(owner, terms.get(each.project_id), own)
+
+    def _build(
+        self,
+        owner: Owner,
+        terms: Sequence[ProjectTerm] | None,
+        buckets: Mapping[datetime, Sequence[Row]],
+    ) -> list[Period]:
+        if terms is None:
+            return []  # nothing of the project has been counted yet
+        own = [term for term in terms if term.org_id == self.org_id]
+        return build_periods(owner, own, buckets, self.window, self.metrics)
+
+    async def _read_buckets(
+        self, rows: Rows, project_ids: Sequence[ProjectId], branch_ids: Sequence[BranchId] | None = None
+    ) -> _Buckets:
+        query = BucketQuery(
+            granularity=self.window.granularity,
+            start=self.window.start,
+            end=self.window.end,
+            project_ids=project_ids,
+            branch_ids=branch_ids,
+            metrics=self.metrics,
+        )
+        found: dict[tuple[str, str], dict[datetime, list[Row]]] = {}
+        for row in await rows.consumption_reads.list_buckets(query):
+            found.setdefault((row["project_id"], row["branch_id"]), {}).setdefault(row["since"], []).append(row)
+        return found
