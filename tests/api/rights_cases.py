@@ -25,7 +25,7 @@ RIGHTS = {
     "see people": "+ + + + 404   + 403   403 404",
     "share": "+ 403 403 403 404   + 403   403 404",  # and delete, and create transfer requests
     "see organization": "+ + + + +   + +   404 404",
-    "see members": "+ + + + 403   + 403   404 404",
+    "see members": "+ + + + 403   + 403   404 404",  # and the consumption of the organization
     "make project keys": "+ + + 403 403   + 403   404 404",  # and list keys
     "revoke an admin's key": "+ 404 404 403 403   403 403   404 404",
     "audit": "+ 403 403 403 403   + 403   404 404",
@@ -244,6 +244,16 @@ async def _project(here: RightsSetup, _who: str) -> Request:
     return "/projects", {"project": {"org_id": here.organization.id}}
 
 
+def _consumption(path: str) -> RequestBuilder:
+    async def ask(here: RightsSetup, _who: str) -> Request:
+        now = f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
+        metrics = "&metrics=compute_unit_seconds" if path.startswith("v2") else ""
+        query = f"from={now}&to={now}&granularity=daily&project_ids={here.project_id}{metrics}"
+        return f"/consumption_history/{path}?org_id={here.organization.id}&{query}", None
+
+    return ask
+
+
 async def _project_key(here: RightsSetup, _who: str) -> Request:
     body = {"key_name": "ci", "project_id": here.project_id}
     return f"/organizations/{here.organization.id}/api_keys", body
@@ -365,6 +375,11 @@ CASES = (
     _case("GET", "/bough/invitations", "in person"),
     _case("POST", "/bough/invitations/{invitation_id}/accept", "in person", _acceptance),
     _case("DELETE", f"{OURS}/invitations/{{invitation_id}}", "manage", _new_invitation),
+    _case("GET", "/consumption_history/account", "see members", _consumption("account")),
+    *(
+        _case("GET", f"/consumption_history/{path}", "see organization", _consumption(path))
+        for path in ("projects", "v2/projects", "v2/branches")
+    ),
     _case("GET", "/bough/audit", "audit", _at("/bough/audit?org_id={org_id}")),
     _case("GET", "/bough/postgres", "run the platform"),
     _case("POST", f"/bough{E}/restart", "run the platform"),

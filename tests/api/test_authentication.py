@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from bough import clock
 from bough.domain.api_key import KeyKind
 from support.api_app import ApiApp
 from support.api_client import Caller
@@ -44,7 +45,16 @@ BODIES: dict[ContractOperation, Any] = {
     ContractOperation("POST", "/bough/users"): {"email": "ada@example.com"},
     ContractOperation("PATCH", f"/bough{ORGANIZATION}"): {"name": "team"},
 }
-QUERIES = {ContractOperation("GET", "/projects/{project_id}/connection_uri"): "?role_name=r&database_name=d"}
+RANGE = f"?from={clock.now():%Y-%m-%dT%H:%M:%SZ}&to={clock.now():%Y-%m-%dT%H:%M:%SZ}&granularity=daily"
+METRICS = "&org_id=org-x&metrics=compute_unit_seconds&project_ids=p"
+QUERIES = {
+    ContractOperation("GET", "/projects/{project_id}/connection_uri"): "?role_name=r&database_name=d",
+    **{ContractOperation("GET", f"/consumption_history/{path}"): RANGE for path in ("account", "projects")},
+    **{
+        ContractOperation("GET", f"/consumption_history/v2/{path}"): RANGE + METRICS
+        for path in ("projects", "branches")
+    },
+}
 
 # The status of each route with a valid key if the project or key in the path does not exist.
 AUTHORIZATION_CASES = {
@@ -115,6 +125,8 @@ AUTHORIZATION_CASES = {
     ContractOperation("DELETE", f"/bough{ORGANIZATION}/invitations/{{invitation_id}}"): 404,
     ContractOperation("GET", "/bough/invitations"): 200,
     ContractOperation("GET", "/bough/audit"): 200,
+    **{ContractOperation("GET", f"/consumption_history/{path}"): 200 for path in ("account", "projects")},
+    **{ContractOperation("GET", f"/consumption_history/v2/{path}"): 404 for path in ("projects", "branches")},
     ContractOperation("GET", "/bough/extensions"): 200,
     ContractOperation("GET", "/bough/postgres"): 403,
     ContractOperation("POST", "/bough/projects/{project_id}/endpoints/{endpoint_id}/restart"): 403,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bough import clock
 from compat import audit_checks
 from support.api_app import ApiApp
 from support.api_client import Caller, create_caller
@@ -94,6 +95,7 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     async with api_app.client(api_app.platform.key) as operator:
         assert (await operator.post(f"/bough{endpoint}/restart")).json()["operation_ids"]
     await caller.finish_operations(project_id)
+    await _consumption(caller, project_id)
     await _branches(caller, project)
     await _snapshots(caller, project, created["branch"]["id"])
     assert (await client.patch(project, json={"project": {"name": "new"}})).status_code == 200
@@ -115,6 +117,15 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
         if status == SUCCESS.get(operation, 200)
     }
     assert succeeded >= list_routes() & contract.operations, "a route has no success here: add one"
+
+
+async def _consumption(caller: Caller, project_id: str) -> None:
+    now = f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
+    query = {"from": now, "to": now, "granularity": "monthly", "org_id": caller.organization.id}
+    more = {"metrics": "compute_unit_seconds", "project_ids": project_id}
+    for path, parameters in (("account", {}), ("projects", {}), ("v2/projects", more), ("v2/branches", more)):
+        response = await caller.client.get(f"/consumption_history/{path}", params=query | parameters)
+        assert response.status_code == 200, response.text
 
 
 async def _operator(app: ApiApp) -> None:

@@ -13,6 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "rights.md"
 ORGANIZATION = {
     "see its name and plan": OrgRight.READ,
     "see members and invitations": OrgRight.SEE_MEMBERS,
+    "see the consumption of all its projects": OrgRight.SEE_CONSUMPTION,
     "create projects in it, and accept projects from other organizations": OrgRight.CREATE_PROJECTS,
     "create keys for single projects, and revoke the keys they created": OrgRight.CREATE_PROJECT_KEYS,
     "read its audit log": OrgRight.AUDIT,

@@ -194,7 +194,7 @@ async def test_a_branch_that_is_deleted_leaves_what_it_used(platform: Platform) 
     assert deleted.cpu_seconds > first.cpu_seconds
     assert after.written_bytes > before.written_bytes + MIN_WRITTEN_BYTES
     project = (await platform.client.get(f"{API}/projects/{project_id}")).json()["project"]
-    assert (project["cpu_used_sec"], project["written_data_bytes"]) == (int(deleted.cpu_seconds), after.written_bytes)
+    assert (project["cpu_used_sec"], project["written_data_bytes"]) == (round(deleted.cpu_seconds), after.written_bytes)
 
 
 async def test_one_that_cannot_be_asked_keeps_nobody_from_going_on(

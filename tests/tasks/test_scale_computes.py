@@ -12,7 +12,7 @@ from bough import clock
 from bough.domain.autoscaling import SCALE_DOWN_SAMPLES
 from bough.engine.port import EngineError, LoadSample
 from bough.ids import EndpointId
-from bough.tasks.count_active_time import CountActiveTime
+from bough.tasks.count_usage import CountUsage
 from bough.tasks.scale_computes import ScaleComputes
 from support.platform import API, Platform
 
@@ -195,14 +195,14 @@ async def test_time_is_counted_by_the_size_of_the_moment(platform: Platform, mon
     created = await create_elastic_project(platform)
     offset, now = timedelta(), clock.now
     monkeypatch.setattr(clock, "now", lambda: now() + offset)
-    task = CountActiveTime(platform.store, platform.engine)
+    task = CountUsage(platform.store, platform.engine)
     await task.run()
 
     async def compute_seconds() -> float:
         async with platform.store.read() as rows:
-            usage = await rows.usage.get(endpoint_of(created))
-        assert usage is not None
-        return usage.compute_seconds
+            found = await rows.project_pages.get(created["project"]["id"])
+        assert found is not None
+        return found.usage.compute_seconds
 
     before = await compute_seconds()
     offset += timedelta(seconds=4000)

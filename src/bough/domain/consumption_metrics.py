@@ -122,13 +122,13 @@ _ACTIVE_TIME = _Flow("active_time_seconds", ("active_seconds",))
 _COMPUTE_TIME = _Flow("compute_time_seconds", ("compute_seconds",))
 _WRITTEN_DATA = _Flow("written_data_bytes", ("written_bytes",))
 _STORED = _Highest("synthetic_storage_size_bytes", "stored_bytes")
-_STORED_HOURS = _PeakHours("data_storage_bytes_hour", "stored_bytes")
+STORED_HOURS_METRIC: Metric = _PeakHours("data_storage_bytes_hour", "stored_bytes")
 _LOGICAL = _Highest("logical_size_bytes", "logical_bytes")
 _LOGICAL_HOURS = _PeakHours("logical_size_bytes_hour", "logical_bytes")
 
 # Every bucket of the first version contains these, whatever was asked for.
 REQUIRED_METRICS: tuple[Metric, ...] = (_ACTIVE_TIME, _COMPUTE_TIME, _WRITTEN_DATA, _STORED)
-ACCOUNT_METRICS: tuple[Metric, ...] = (*REQUIRED_METRICS, _STORED_HOURS)
+ACCOUNT_METRICS: tuple[Metric, ...] = (*REQUIRED_METRICS, STORED_HOURS_METRIC)
 PROJECT_METRICS: tuple[Metric, ...] = (*ACCOUNT_METRICS, _LOGICAL, _LOGICAL_HOURS)
 BRANCH_METRICS_V2: tuple[Metric, ...] = (
     _Flow("compute_unit_seconds", ("compute_seconds",)),

@@ -47,6 +47,7 @@ class OrgRight(StrEnum):
 
     READ = "see"
     SEE_MEMBERS = "see the members of"
+    SEE_CONSUMPTION = "see the consumption of"
     CREATE_PROJECTS = "create projects in"
     CREATE_PROJECT_KEYS = "create keys for projects of"
     AUDIT = "read the audit log of"
@@ -76,6 +77,7 @@ _ADMINS = frozenset({MemberRole.ADMIN})
 ORG_RIGHT_ROLES: Mapping[OrgRight, frozenset[MemberRole]] = {
     OrgRight.READ: _ALL_ROLES,
     OrgRight.SEE_MEMBERS: _ORGANIZATION_WIDE_ROLES,
+    OrgRight.SEE_CONSUMPTION: _ORGANIZATION_WIDE_ROLES,
     OrgRight.CREATE_PROJECTS: _ADMINS | {MemberRole.MEMBER},
     OrgRight.CREATE_PROJECT_KEYS: _ADMINS | {MemberRole.MEMBER, MemberRole.EDITOR},
     OrgRight.AUDIT: _ADMINS,

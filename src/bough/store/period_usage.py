@@ -3,6 +3,7 @@
 The months of a claimed project before its claim do not count. A transfer to another organization changes nothing.
 """
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,9 @@ import sqlalchemy as sa
 
 from bough.domain.calendar_month import start_of_month
 from bough.domain.consumption import Granularity
+from bough.domain.consumption_metrics import STORED_HOURS_METRIC, Rest, held_row
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION
+from bough.store.queries import equals_param
 from bough.store.tables import branches, consumption, endpoints, project_terms, projects, usage
 
 _MONTHLY = consumption.c.granularity == Granularity.MONTHLY.value
@@ -23,6 +26,34 @@ _WAS_UNCLAIMED = sa.exists().where(
     _owners.c.id == project_terms.c.project_id,
     _owners.c.org_id != UNCLAIMED_ORGANIZATION,
 )
+
+
+# The newest rows: those of this month, or the last one before it.
+STORED_HOURS = (
+    sa.select(consumption, project_terms.c.org_id)
+    .join(
+        project_terms,
+        sa.and_(project_terms.c.project_id == consumption.c.project_id, project_terms.c.since == consumption.c.since),
+    )
+    .where(_MONTHLY, equals_param(consumption.c.project_id), consumption.c.branch_id == "")
+    .order_by(consumption.c.start.desc(), consumption.c.since.desc())
+    .limit(10)
+)
+
+
+def sum_stored_hours(rows: Sequence[Mapping[str, Any]], org_id: str, now: datetime) -> float:
+    """Return the byte-hours that the project has stored in the month, from the rows of STORED_HOURS."""
+    month = start_of_month(now)
+    total = 0.0
+    for number, row in enumerate(rows):
+        if row["org_id"] == UNCLAIMED_ORGANIZATION != org_id:
+            continue
+        if row["start"] >= month:
+            rest = Rest.of(row["until"], now, is_held=False) if number == 0 else Rest(0.0, 0)
+            total += STORED_HOURS_METRIC.compute(row, rest)
+        elif number == 0:
+            total += STORED_HOURS_METRIC.compute(held_row(row), Rest.of(month, now, is_held=True))
+    return total
 
 
 def month_param(now: datetime) -> dict[str, datetime]:

@@ -1,7 +1,7 @@
 """Named queries that read projects with their usage, one or a page of them."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -12,7 +12,7 @@ from bough import clock
 from bough.domain.project import Project
 from bough.ids import OrganizationId, ProjectId
 from bough.store.paging import Page, PagePosition, build_page, page_params, paginate_newest_first
-from bough.store.period_usage import month_param, of_project
+from bough.store.period_usage import STORED_HOURS, month_param, of_project, sum_stored_hours
 from bough.store.project_storage import STORAGE_BYTES
 from bough.store.queries import Queries, like_pattern
 from bough.store.row_mapping import from_row
@@ -31,6 +31,7 @@ class ProjectUsage:
     bytes_out: int = 0  # this field and those below are read for single projects, not in lists
     compute_seconds: int = 0
     written_bytes: int = 0
+    stored_byte_hours: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,13 @@ def _page(*, recoverable: bool, only: bool, search: bool, is_continuation: bool)
 
 class ProjectPages(Queries):
     async def get(self, project_id: ProjectId) -> ProjectWithUsage | None:
-        row = await self._one(_ONE, id=project_id, **month_param(clock.now()))
-        return _to_project_with_usage(row) if row else None
+        now = clock.now()
+        row = await self._one(_ONE, id=project_id, **month_param(now))
+        if row is None:
+            return None
+        found = _to_project_with_usage(row)
+        stored = sum_stored_hours(await self._all(STORED_HOURS, project_id=project_id), found.project.org_id, now)
+        return replace(found, usage=replace(found.usage, stored_byte_hours=round(stored)))
 
     async def page(
         self,

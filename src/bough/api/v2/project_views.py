@@ -94,7 +94,7 @@ class ProjectView(_ProjectFields):
         now = clock.now()
         return cls(
             **_project_fields(entry, plan, hosts, level),
-            data_storage_bytes_hour=0,
+            data_storage_bytes_hour=entry.usage.stored_byte_hours,
             data_transfer_bytes=entry.usage.bytes_out,
             written_data_bytes=entry.usage.written_bytes,
             compute_time_seconds=entry.usage.compute_seconds,
