@@ -20,6 +20,7 @@ from bough.control.gateway.access import AccessResolver
 from bough.control.gateway.activity import EndpointActivity
 from bough.control.gateway.allowances import AllowancePolicy
 from bough.control.gateway.notify import GatewayNotifier
+from bough.control.gateway.quotas import QuotaJudge
 from bough.control.gateway.wakes import Wakes
 from bough.control.people.operator import ensure_operator_key, ensure_operator_link
 from bough.control.platform.creation_limits import CreationLimits
@@ -184,6 +185,7 @@ def _create_services(settings: Settings, store: Store, engine: Engine, keys: Key
         history_measurements=HistoryMeasurements(),
         activity=activity,
         allowances=allowances,
+        quotas=QuotaJudge(settings, vault),
     )
 
 

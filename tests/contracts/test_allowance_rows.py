@@ -1,19 +1,22 @@
 """Storage of branches and transfer of projects: the rows, in both back ends."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
-from bough.control.gateway.allowances import start_transfer_period
-from bough.domain.allowance import DataTransferPeriod, Fullness
+from bough.control.consumption import counting
+from bough.domain.allowance import Fullness
 from bough.domain.branch import Volume
 from bough.domain.endpoint import EndpointState, EndpointType
+from bough.domain.instant_database import UNCLAIMED_ORGANIZATION
+from bough.domain.quota import Limit, PeriodUsage
 from bough.domain.usage import EndpointTraffic
 from bough.ids import EndpointId, ProjectId
 from bough.store.allowances import BranchStorage, PlanTerms
 from bough.store.store import Store
-from support.stores import NOON, add_project, make_branch, make_endpoint, make_project
+from support.stores import NOON, ORGANIZATION, add_project, make_branch, make_endpoint, make_project
 
-MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+LATER = datetime(2031, 3, 4, 5, 6, tzinfo=UTC)  # after the migration, with which counting begins
 
 
 async def add_transfer(store: Store, endpoint: EndpointId, count: int) -> None:
@@ -38,6 +41,7 @@ async def test_a_branch_without_room_is_found_with_its_terms_and_its_writer(stor
         branch_id=branch.id,
         fullness=Fullness.OVERFULL,
         stored_bytes=2**41,
+        settings=project.settings,
         writer_id=None,
     )
     async with store.transaction() as rows:
@@ -65,9 +69,7 @@ async def test_the_door_is_told_of_what_can_be_written_through_it(store: Store) 
         await rows.endpoints.add(replica)
         before = await rows.roles.get_endpoint_access(endpoint.id, "nobody")
         await rows.allowances.set_fullness(branch.id, Fullness.FULL, 1)
-        await rows.allowances.save_period(
-            DataTransferPeriod(project_id=project.id, began_at=NOON, bytes_before=0, is_limit_reached=True)
-        )
+        await rows.project_limits.save(project.id, Limit.PLAN_TRANSFER, {}, NOON)
         after = await rows.roles.get_endpoint_access(endpoint.id, "nobody")
         of_replica = await rows.roles.get_endpoint_access(replica.id, "nobody")
         organization = await rows.organizations.get(project.org_id)
@@ -75,13 +77,13 @@ async def test_the_door_is_told_of_what_can_be_written_through_it(store: Store) 
     assert after is not None
     assert of_replica is not None
     assert organization is not None
-    assert (before.fullness, before.has_reached_transfer_limit) == (Fullness.BELOW_LIMIT, False)
-    assert (after.fullness, after.has_reached_transfer_limit) == (Fullness.FULL, True)
-    assert (of_replica.fullness, of_replica.has_reached_transfer_limit) == (Fullness.BELOW_LIMIT, True)
+    assert (before.fullness, before.reached_limit) == (Fullness.BELOW_LIMIT, None)
+    assert (after.fullness, after.reached_limit) == (Fullness.FULL, Limit.PLAN_TRANSFER)
+    assert (of_replica.fullness, of_replica.reached_limit) == (Fullness.BELOW_LIMIT, Limit.PLAN_TRANSFER)
     assert after.terms == PlanTerms(project_id=project.id, org_id=project.org_id, plan=organization.plan)
 
 
-async def test_a_project_transferred_what_all_its_endpoints_did_since_it_was_made(store: Store) -> None:
+async def test_a_project_used_what_all_its_endpoints_did(store: Store) -> None:
     project, other = make_project(), make_project(1)
     _, endpoint = await add_project(store, project)
     await add_project(store, other)
@@ -93,41 +95,69 @@ async def test_a_project_transferred_what_all_its_endpoints_did_since_it_was_mad
         await rows.endpoints.add(deleted)
     await add_transfer(store, endpoint.id, 2**41)
     await add_transfer(store, deleted.id, 5)
-    async with store.read() as rows:
+    async with store.transaction() as rows:
         assert await rows.allowances.list_projects_of([endpoint.id, deleted.id, EndpointId.new()]) == {project.id}
-        found = await rows.allowances.get_data_transfer(project.id)
-        assert await rows.allowances.get_data_transfer(ProjectId.new()) is None
-        both = await rows.allowances.list_data_transfers([project.id, other.id, ProjectId.new()])
-    assert found is not None
-    assert (found.transferred_bytes, found.period, found.created_at) == (2**41 + 5, None, project.created_at)
-    assert {each.project_id: each.transferred_bytes for each in both} == {project.id: 2**41 + 5, other.id: 0}
+        uncounted = await rows.project_limits.list_used([project.id, other.id, ProjectId.new()], LATER)
+        await counting.count(rows, LATER)
+        counted = await rows.project_limits.list_used([project.id, other.id], LATER)
+        later = await rows.project_limits.list_used([project.id], LATER + 31 * DAY)
+    assert counted == uncounted
+    used = {each.project_id: (each.usage, each.sent_bytes) for each in counted}
+    assert used == {project.id: (PeriodUsage(bytes_out=2**41 + 5), 2**41 + 5), other.id: (PeriodUsage(), 0)}
+    assert [(each.usage, each.sent_bytes) for each in later] == [(PeriodUsage(), 2**41 + 5)]
 
 
-async def test_a_period_is_kept_begun_anew_and_found_when_it_is_over(store: Store) -> None:
-    project = make_project()
+async def test_what_was_used_before_a_claim_does_not_count_afterwards(store: Store) -> None:
+    project = make_project(org_id=UNCLAIMED_ORGANIZATION)
     _, endpoint = await add_project(store, project)
     await add_transfer(store, endpoint.id, 100)
-    over = DataTransferPeriod(project_id=project.id, began_at=NOON, bytes_before=3, is_limit_reached=True)
     async with store.transaction() as rows:
-        await rows.allowances.save_period(replace(over, is_limit_reached=False))
-        assert await rows.allowances.list_over_transfer_limit() == []
-        assert await rows.allowances.get_terms_if_over_limit(project.id) is None
-        await rows.allowances.save_period(over)
+        await counting.count(rows, LATER)
+        await rows.projects.set_organization([project.id], ORGANIZATION, LATER)
+        await counting.follow_terms(rows, LATER, [project.id])
+        (claimed,) = await rows.project_limits.list_used([project.id], LATER)
+    assert (claimed.usage, claimed.sent_bytes) == (PeriodUsage(), 100)
+
+
+async def test_a_reached_limit_is_kept_and_found(store: Store) -> None:
+    project = make_project()
+    _, endpoint = await add_project(store, project)
+    limits = {"active_time_seconds": 80, "logical_size_bytes/br-one": 100}
+    async with store.transaction() as rows:
+        await rows.project_limits.save(project.id, None, limits, NOON)
+        assert await rows.project_limits.list_reached() == []
+        assert await rows.project_limits.get_reached(project.id) is None
+        await rows.project_limits.save(project.id, Limit.ACTIVE_TIME, limits, NOON)
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE, pending_state=None))
-    async with store.read() as rows:
-        found = await rows.allowances.get_data_transfer(project.id)
-        terms = await rows.allowances.get_terms_if_over_limit(project.id)
-        assert await rows.allowances.list_over_transfer_limit() == [project.id]
-        assert await rows.allowances.list_running_over_limit() == [endpoint.id]
-    assert found is not None
-    assert terms is not None
-    assert found.period == over
-    assert terms.project_id == project.id
-    async with store.transaction() as rows:
+        (found,) = await rows.project_limits.list_used([project.id], NOON)
+        reached = await rows.project_limits.get_reached(project.id)
+        assert await rows.project_limits.list_reached() == [project.id]
+        assert [each.id for each in await rows.project_limits.list_running()] == [endpoint.id]
+        assert await rows.project_limits.list_running(ProjectId.new()) == []
         await rows.endpoints.save(replace(endpoint, state=EndpointState.ACTIVE, pending_state=EndpointState.IDLE))
-        assert await rows.allowances.list_running_over_limit() == [], "it is being suspended already"
-        await start_transfer_period(rows, project.id, NOON + MINUTE)
-        assert await rows.allowances.list_over_transfer_limit() == []
-        found = await rows.allowances.get_data_transfer(project.id)
-    assert found is not None
-    assert found.period == DataTransferPeriod(project_id=project.id, began_at=NOON + MINUTE, bytes_before=100)
+        assert await rows.project_limits.list_running() == [], "it is being suspended already"
+    assert (found.reached, found.warnings, found.period_start, found.name) == (
+        Limit.ACTIVE_TIME,
+        limits,
+        NOON,
+        project.name,
+    )
+    assert reached is not None
+    assert (reached.reached, reached.settings) == (Limit.ACTIVE_TIME, project.settings)
+
+
+async def test_projects_with_a_quota_are_found(store: Store) -> None:
+    limited, unlimited, deleted = make_project(), make_project(1, settings={}), make_project(2, deleted_at=NOON)
+    for project in (limited, unlimited, deleted):
+        _, endpoint = await add_project(store, project)
+        await add_transfer(store, endpoint.id, 1)
+    async with store.transaction() as rows:
+        assert await rows.project_limits.list_with_quota() == [limited.id]
+        assert await rows.project_limits.list_in_use_with_quota() == [limited.id]
+        await counting.count(rows, LATER)
+        assert await rows.project_limits.list_in_use_with_quota() == []
+
+
+async def test_the_admins_of_an_organization_have_addresses(store: Store) -> None:
+    async with store.read() as rows:
+        assert await rows.members.list_admin_emails(ORGANIZATION) == ["operator@bough.localhost"]

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from bough.byte_sizes import format_in_largest_unit
 from bough.domain import allowance
-from bough.domain.allowance import DataTransferPeriod, Fullness, classify_fullness
-from bough.domain.calendar_month import start_of_next_month
+from bough.domain.allowance import Fullness, classify_fullness
 from bough.ids import ProjectId
 
 ROOM, FULL, OVERFULL = Fullness
@@ -55,38 +54,6 @@ def test_what_wavers_within_a_twentieth_of_the_limit_does_not_flap(stored: int, 
         and stored - less > limit * allowance.RELEASE_FACTOR
     ):
         assert classify_fullness(FULL, stored - less, limit) is FULL
-
-
-def test_the_first_month_counts_from_the_project_on() -> None:
-    period = allowance.current_transfer_period(None, PROJECT, MAY + DAY, 700, MAY)
-    assert period == DataTransferPeriod(project_id=PROJECT, began_at=MAY + DAY, bytes_before=0)
-    assert allowance.update_transfer_period(period, 999, 1000).is_limit_reached is False
-    assert allowance.update_transfer_period(period, 1000, 1000).is_limit_reached is True
-
-
-def test_of_an_older_project_counts_what_comes_from_now_on() -> None:
-    period = allowance.current_transfer_period(None, PROJECT, MAY - DAY, 700, MAY)
-    assert (period.began_at, period.bytes_before) == (MAY, 700)
-
-
-def test_a_new_month_begins_anew_and_an_old_one_goes_on() -> None:
-    known = DataTransferPeriod(project_id=PROJECT, began_at=MAY, bytes_before=5, is_limit_reached=True)
-    assert allowance.current_transfer_period(known, PROJECT, MAY, 700, MAY) == known
-    june = start_of_next_month(MAY)
-    assert allowance.current_transfer_period(known, PROJECT, MAY, 700, june) == DataTransferPeriod(
-        project_id=PROJECT, began_at=june, bytes_before=700
-    )
-
-
-def test_a_claim_in_the_middle_of_a_month_counts_until_its_end() -> None:
-    claimed = DataTransferPeriod(project_id=PROJECT, began_at=MAY + 9 * DAY, bytes_before=500)
-    assert allowance.current_transfer_period(claimed, PROJECT, MAY, 700, MAY) == claimed
-
-
-def test_without_months_the_first_period_lasts() -> None:
-    first = allowance.current_transfer_period(None, PROJECT, MAY - 99 * DAY, 700, None)
-    assert (first.began_at, first.bytes_before) == (MAY - 99 * DAY, 0)
-    assert allowance.current_transfer_period(first, PROJECT, MAY, 10**12, None) == first
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from bough import clock
 from bough.config import DEFAULT_PLANS, Plan
-from bough.control.gateway import allowances
+from bough.control.consumption import counting
 from bough.control.platform.claim_links import sealing_purpose
 from bough.domain.allowance import Fullness
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantDatabase
@@ -19,8 +19,9 @@ from bough.domain.organization import MemberRole, Organization
 from bough.domain.user import OPERATOR
 from bough.errors import RuleViolation
 from bough.ids import BranchId, EndpointId, InstantId, OrganizationId, ProjectId
+from bough.tasks.count_usage import CountUsage
+from bough.tasks.enforce_quotas import EnforceQuotas
 from bough.tasks.enforce_storage_limits import EnforceStorageLimits
-from bough.tasks.enforce_transfer_limits import EnforceTransferLimits
 from bough.tasks.measure_branches import MeasureBranches
 from support import platform_gateway
 from support.accounts import Account, add_member
@@ -97,7 +98,9 @@ async def make_unclaimed(gateway: PlatformGateway, created: dict[str, Any]) -> s
         expires_at=now + timedelta(days=3),
     )
     async with gateway.platform.store.transaction() as rows:
+        await counting.count(rows, now, project_id=project_id)
         await rows.projects.set_organization([project_id], UNCLAIMED_ORGANIZATION, now)
+        await counting.follow_terms(rows, now, [project_id])
         await rows.instant_databases.add(database)
     return f"https://bough.example/claim/{instant_id}"
 
@@ -250,7 +253,7 @@ async def test_who_transferred_all_is_not_let_in_until_the_month_or_the_plan_giv
     session, idle = await gateway.connect(created), await gateway.connect(created, pooled=True)
     wrong = {"password": "wrong"}
     await session.execute("select repeat('x', 250000)")
-    assert "suspending 1 computes" in await gateway.run_task(EnforceTransferLimits)
+    assert "suspending 1 computes" in await gateway.run_task(EnforceQuotas)
     assert EndpointId(created["endpoints"][0]["id"]) not in (await gateway.platform.engine.observe()).running_endpoints
     with pytest.raises(psycopg.OperationalError):
         await session.execute("select 1")
@@ -274,17 +277,18 @@ async def test_who_transferred_all_is_not_let_in_until_the_month_or_the_plan_giv
     with pytest.raises(RuleViolation, match="transferred"):
         await gateway.platform.inner.gateway_api.wakes.wake(EndpointId(created["endpoints"][0]["id"]))
 
+    await gateway.run_task(CountUsage)
     later = clock.now() + timedelta(days=31)
     with monkeypatch.context() as patch:
         patch.setattr(clock, "now", lambda: later)
-        await gateway.run_task(EnforceTransferLimits)
+        await gateway.run_task(EnforceQuotas)
         async with gateway.platform.background_runner(), await gateway.connect(created) as session:
             await session.execute("select repeat('x', 250000)")
-        await gateway.run_task(EnforceTransferLimits)
+        await gateway.run_task(EnforceQuotas)
         with pytest.raises(psycopg.OperationalError, match="transferred"):
             await gateway.connect(created)
         await move_to_plan(gateway, created, "unlimited")
-        await gateway.run_task(EnforceTransferLimits)
+        await gateway.run_task(EnforceQuotas)
         async with gateway.platform.background_runner(), await gateway.connect(created) as session:
             await session.execute("select 1")
 
@@ -308,7 +312,7 @@ async def test_who_has_not_claimed_is_told_where_to(gateway: PlatformGateway) ->
         assert hint is not None
         assert hint.endswith(f"and cannot be written to until it is claimed: {link}")
         await session.execute("select repeat('x', 250000)")
-    await gateway.run_task(EnforceTransferLimits)
+    await gateway.run_task(EnforceQuotas)
     with pytest.raises(psycopg.OperationalError) as refusal:
         await gateway.connect(created)
     message = (
@@ -324,9 +328,10 @@ async def test_who_has_not_claimed_is_told_where_to(gateway: PlatformGateway) ->
         database = await rows.instant_databases.get_by_project(ProjectId(created["project"]["id"]))
         assert database is not None
         await rows.instant_databases.save(replace(database, claimed_by=OPERATOR, claimed_at=now))
+        await counting.count(rows, now, project_id=database.project_id)
         await rows.projects.set_organization([database.project_id], owner, now)
-        await allowances.start_transfer_period(rows, database.project_id, now)
-    await gateway.run_task(EnforceTransferLimits)
+        await counting.follow_terms(rows, now, [database.project_id])
+    await gateway.run_task(EnforceQuotas)
     await gateway.run_task(EnforceStorageLimits)
     async with gateway.platform.background_runner(), await gateway.connect(created) as session:
         await session.execute(WRITE)
@@ -343,6 +348,6 @@ async def test_what_deleted_endpoints_moved_counts_too(gateway: PlatformGateway)
     for services in gateway.gateway.worker_services:
         await services.activity.report()
     await send_request(gateway.platform, "DELETE", f"{project_path(created)}/branches/{child['branch']['id']}")
-    await gateway.run_task(EnforceTransferLimits)
+    await gateway.run_task(EnforceQuotas)
     with pytest.raises(psycopg.OperationalError, match="transferred"):
         await gateway.connect(created)

@@ -10,9 +10,11 @@ from bough import clock
 from bough.config import DEFAULT_PLANS
 from bough.control import defaults
 from bough.control.people.organizations import create_organization
-from bough.domain.allowance import DataTransferPeriod, Fullness
+from bough.domain.allowance import Fullness
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION, InstantStatus
 from bough.domain.organization import Member, MemberRole, Organization
+from bough.domain.quota import Limit
+from bough.domain.usage import EndpointTraffic
 from bough.domain.user import User
 from bough.ids import MemberId
 from bough.store.audit import AuditQuery
@@ -62,27 +64,23 @@ async def test_who_comes_because_nothing_goes_on_is_told_why(pages_app: PagesApp
         branch = await rows.branches.get_default(created.project_id)
         assert branch is not None
         await rows.allowances.set_fullness(branch.id, Fullness.FULL, 101 * 1024**2)
-        period = DataTransferPeriod(project_id=created.project_id, began_at=now, bytes_before=0, is_limit_reached=True)
-        await rows.allowances.save_period(period)
+        await rows.project_limits.save(created.project_id, Limit.PLAN_TRANSFER, {}, now)
     text = (await pages_app.open_client().get(created.claim_path)).text
     assert "It is full: an unclaimed database can store 100 MB." in text
     assert "Clients cannot connect: it has used up the 1 GB that an unclaimed database can transfer." in text
 
 
 async def test_a_claim_resets_what_was_transferred(pages_app: PagesApp) -> None:
-    created, before = await create_instant_database(pages_app.services), clock.now()
+    created = await create_instant_database(pages_app.services)
     async with pages_app.services.store.transaction() as rows:
-        period = DataTransferPeriod(
-            project_id=created.project_id, began_at=before, bytes_before=0, is_limit_reached=True
-        )
-        await rows.allowances.save_period(period)
+        (endpoint,) = await rows.endpoints.list_in_project(created.project_id)
+        sent = EndpointTraffic(endpoint_id=endpoint.id, bytes_in=0, bytes_out=2**31, connections_opened=1)
+        await rows.usage.add_traffic(sent)
+        assert await pages_app.services.quotas.judge(rows, [created.project_id], clock.now()) == [created.project_id]
     await claim_database(pages_app, created, await pages_app.create_user())
     async with pages_app.services.store.read() as rows:
-        found = await rows.allowances.get_data_transfer(created.project_id)
-    assert found is not None
-    assert found.period is not None
-    assert (found.period.bytes_before, found.period.is_limit_reached) == (found.transferred_bytes, False)
-    assert found.period.began_at > before
+        (found,) = await rows.project_limits.list_used([created.project_id], clock.now())
+    assert (found.usage.bytes_out, found.sent_bytes, found.reached) == (0, 2**31, None)
 
 
 async def test_whoever_is_not_signed_in_is_asked_to_and_comes_back(pages_app: PagesApp) -> None:

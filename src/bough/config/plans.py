@@ -3,6 +3,16 @@
 from pydantic import BaseModel
 
 
+class PlanQuota(BaseModel, frozen=True, extra="forbid"):
+    """The quota of projects that have none of their own. 0: unlimited."""
+
+    active_time_seconds: int = 0
+    compute_time_seconds: int = 0
+    written_data_bytes: int = 0
+    data_transfer_bytes: int = 0
+    logical_size_bytes: int = 0
+
+
 class Plan(BaseModel, frozen=True, extra="forbid"):
     """The limits of an account. New accounts have the plan `free`; unclaimed instant databases have `unclaimed`."""
 
@@ -17,6 +27,7 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
     transfer_bytes: int = 5 * 1024**3  # sent to clients, per project and month
     history_seconds: int = 7 * 86400
     max_cu: float = 8
+    quota: PlanQuota = PlanQuota()
 
 
 DEFAULT_PLANS = {

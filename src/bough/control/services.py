@@ -9,6 +9,7 @@ from bough.access.vault import Vault
 from bough.config import Settings
 from bough.control.gateway.activity import EndpointActivity
 from bough.control.gateway.allowances import AllowancePolicy
+from bough.control.gateway.quotas import QuotaJudge
 from bough.control.gateway.wakes import Wakes
 from bough.control.platform.creation_limits import CreationLimits
 from bough.control.platform.hostnames import Hostnames
@@ -45,3 +46,4 @@ class Services:
     history_measurements: HistoryMeasurements
     activity: EndpointActivity
     allowances: AllowancePolicy
+    quotas: QuotaJudge

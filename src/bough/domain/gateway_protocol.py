@@ -57,6 +57,7 @@ class Access:
     rejection: str | None  # why this role cannot log in with any password
     pool_settings: PoolSettings = field(default_factory=PoolSettings)
     blocked_reason: str | None = None  # why the endpoint accepts no clients now; shown after the password is verified
+    blocked_hint: str | None = None  # what to do about it
     read_only_hint: str | None = None  # added to the error of a rejected write; None: writes are allowed
 
     @classmethod
@@ -70,6 +71,7 @@ class Access:
             rejection=body["refusal"],
             pool_settings=PoolSettings.from_json(body.get("pool", {})),
             blocked_reason=body.get("closed"),
+            blocked_hint=body.get("closed_hint"),
             read_only_hint=body.get("read_only_hint"),
         )
 
@@ -83,6 +85,7 @@ class Access:
             "refusal": self.rejection,
             "pool": asdict(self.pool_settings),
             "closed": self.blocked_reason,
+            "closed_hint": self.blocked_hint,
             "read_only_hint": self.read_only_hint,
         }
 

@@ -39,9 +39,11 @@ def wrong_password_error(role: str) -> ConnectionRejected:
     )
 
 
-def endpoint_closed_error(reason: str) -> ConnectionRejected:
+def endpoint_closed_error(reason: str, hint: str | None = None) -> ConnectionRejected:
     """Report control's reason, after the password was verified."""
-    return ConnectionRejected(ErrorResponse(sqlstate="53400", message=reason))  # configuration_limit_exceeded
+    return ConnectionRejected(
+        ErrorResponse(sqlstate="53400", message=reason, hint=hint or "")
+    )  # configuration_limit_exceeded
 
 
 ENCRYPTION_REQUIRED = ErrorResponse(

@@ -70,7 +70,7 @@ class Authenticator:
         attempt.record_success()
         _check_network(access, origin)
         if access.blocked_reason is not None:
-            raise endpoint_closed_error(access.blocked_reason)
+            raise endpoint_closed_error(access.blocked_reason, access.blocked_hint)
         pool = access.pool_settings if is_pooled or access.pool_settings.direct_host_too else None
         return LoginResult(endpoint, pool, access.read_only_hint)
 

@@ -12,6 +12,7 @@ from bough.domain.history import HEAD, RecoveryTarget
 from bough.domain.locks import LockScope
 from bough.domain.operation import Operation
 from bough.domain.project import Project
+from bough.domain.quota import storage_limit
 from bough.engine.port import (
     BranchContents,
     BranchEngine,
@@ -125,7 +126,9 @@ class ActionContext:
         spec = build_compute_spec(project, branch, endpoint, roles, databases, branch_endpoints=siblings)
         if self._get_plan is None or organization is None:
             return spec
-        return replace(spec, storage_limit_bytes=self._get_plan(organization.plan).storage_bytes)
+        plan = self._get_plan(organization.plan)
+        limit, _ = storage_limit(project.settings, plan.quota.model_dump(), plan.storage_bytes)
+        return replace(spec, storage_limit_bytes=limit)
 
 
 def require_found(resource: T | None, noun: str) -> T:

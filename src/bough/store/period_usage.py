@@ -74,6 +74,15 @@ def of_project(name: str) -> sa.Label[Any]:
     return _add(counted, uncounted).label(f"used_{name}")
 
 
+def sent_ever() -> sa.Label[Any]:
+    """What was sent to clients of the project since its creation."""
+    counted = sa.select(sa.func.sum(consumption.c.bytes_out)).where(
+        _MONTHLY, consumption.c.project_id == projects.c.id, consumption.c.branch_id == ""
+    )
+    uncounted = sa.select(sa.func.sum(usage.c.bytes_out)).where(usage.c.project_id == projects.c.id)
+    return _add(counted, uncounted).label("sent_bytes")
+
+
 def of_branch(name: str) -> sa.Label[Any]:
     """Sum up a column of the branch's usage in the month, of deleted endpoints, too."""
     counted = sa.select(sa.func.sum(consumption.c[name])).where(

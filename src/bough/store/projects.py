@@ -18,11 +18,11 @@ from bough.store.tables import (
     operations,
     permissions,
     prepared_databases,
+    project_limits,
     project_roles,
     projects,
     snapshot_schedules,
     snapshots,
-    transfer_periods,
     transfer_requests,
     volumes,
 )
@@ -123,7 +123,7 @@ class Projects(Queries):
 
     async def purge(self, project_id: ProjectId, now: datetime) -> None:
         """Delete the project's keys, grants and volumes. The row stays, so that its id is not used again."""
-        things = (api_keys, permissions, project_roles, transfer_requests, instant_databases, transfer_periods)
+        things = (api_keys, permissions, project_roles, transfer_requests, instant_databases, project_limits)
         data = (snapshot_schedules, snapshots, lineages, volumes)
         for table in (*things, prepared_databases, *data):
             await self._run(sa.delete(table).where(table.c.project_id == project_id))

@@ -9,12 +9,13 @@ import sqlalchemy as sa
 
 from bough.domain.allowance import Fullness
 from bough.domain.endpoint import EndpointType
+from bough.domain.quota import Limit
 from bough.domain.role import Role
 from bough.ids import BranchId, EndpointId
 from bough.store.allowances import PlanTerms
 from bough.store.queries import Queries, equals_param
 from bough.store.row_mapping import from_row, to_columns
-from bough.store.tables import branches, endpoints, organizations, projects, roles, transfer_periods
+from bough.store.tables import branches, endpoints, organizations, project_limits, projects, roles
 
 _PAGE = 500  # rows per query
 _IN_BRANCH = (
@@ -44,12 +45,12 @@ _ENDPOINT_ACCESS = (
         sa.case(
             (endpoints.c.type == EndpointType.READ_WRITE, branches.c.fullness), else_=Fullness.BELOW_LIMIT.value
         ).label("fullness"),
-        sa.func.coalesce(transfer_periods.c.is_over, sa.false()).label("has_reached_transfer_limit"),
+        project_limits.c.reached.label("reached_limit"),
     )
     .select_from(endpoints)
     .join(projects, projects.c.id == endpoints.c.project_id)
     .join(organizations, organizations.c.id == projects.c.org_id)
-    .outerjoin(transfer_periods, transfer_periods.c.project_id == projects.c.id)
+    .outerjoin(project_limits, project_limits.c.project_id == projects.c.id)
     .join(branches, branches.c.id == endpoints.c.branch_id)
     .outerjoin(roles, sa.and_(roles.c.branch_id == endpoints.c.branch_id, equals_param(roles.c.name)))
     .where(
@@ -88,7 +89,7 @@ class EndpointAccess:
     max_cu: float
     pooler_enabled: bool
     fullness: Fullness  # of the branch, if the endpoint can write to it
-    has_reached_transfer_limit: bool  # of the project
+    reached_limit: Limit | None  # of the project
     terms: PlanTerms
 
 
@@ -149,5 +150,11 @@ def unknown_endpoint_access(max_cu: float) -> EndpointAccess:
 
 
 def _to_endpoint_access(row: Mapping[str, Any]) -> EndpointAccess:
-    own = {each.name: row[each.name] for each in fields(EndpointAccess) if each.name not in ("terms", "fullness")}
-    return EndpointAccess(**own, fullness=Fullness(row["fullness"]), terms=from_row(PlanTerms, row))
+    converted = ("terms", "fullness", "reached_limit")
+    own = {each.name: row[each.name] for each in fields(EndpointAccess) if each.name not in converted}
+    return EndpointAccess(
+        **own,
+        fullness=Fullness(row["fullness"]),
+        reached_limit=None if row["reached_limit"] is None else Limit(row["reached_limit"]),
+        terms=from_row(PlanTerms, row),
+    )

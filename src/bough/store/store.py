@@ -23,6 +23,7 @@ from bough.store.members import Members
 from bough.store.operations import Operations
 from bough.store.organizations import Organizations
 from bough.store.prepared_databases import PreparedDatabases
+from bough.store.project_limits import ProjectLimits
 from bough.store.project_pages import ProjectPages
 from bough.store.projects import Projects
 from bough.store.queries import Connection
@@ -65,6 +66,7 @@ class Rows:
         self.snapshots = Snapshots(connection)
         self.snapshot_schedules = SnapshotSchedules(connection)
         self.allowances = Allowances(connection)
+        self.project_limits = ProjectLimits(connection)
         self.endpoints = Endpoints(connection)
         self.roles = Roles(connection)
         self.databases = Databases(connection)

@@ -15,7 +15,7 @@ from bough.engine.port import EngineInspection, Observation
 from bough.store.store import Rows, Store
 from bough.store.usage import MeteredCompute
 
-COUNT_INTERVAL = 30.0  # seconds between two counts
+COUNT_INTERVAL = timedelta(seconds=30)
 MAX_BORDERS = 31 * 24  # a longer time than that is not split
 _RECENT = timedelta(seconds=60)  # until so long after a border, all that is uncounted was used before it
 _TICK = timedelta(microseconds=1)
@@ -27,14 +27,15 @@ class CountUsage:
     def __init__(self, store: Store, engine: EngineInspection) -> None:
         self._store = store
         self._engine = engine
-        self._counted_at: float | None = None
+        self._counted_at: datetime | None = None
 
     async def run(self) -> str:
         observed = await self._engine.observe()
         now = clock.now()
         async with self._store.read() as rows:
             metered = await rows.usage.list_metered()
-        for border in list_borders([each.counted_at for each in metered], now):
+        known = [self._counted_at] if self._counted_at else []
+        for border in list_borders([each.counted_at for each in metered] + known, now):
             async with self._store.transaction(durable=False) as rows:
                 due = [each for each in await rows.usage.list_metered() if each.counted_at < border]
                 await self._add_running_time(rows, observed, due, border)
@@ -42,10 +43,10 @@ class CountUsage:
         if metered:
             async with self._store.transaction(durable=False) as rows:
                 await self._add_running_time(rows, observed, await rows.usage.list_metered(), now)
-        if self._counted_at is None or clock.monotonic() - self._counted_at >= COUNT_INTERVAL:
+        if self._counted_at is None or not timedelta(0) <= now - self._counted_at < COUNT_INTERVAL:
             async with self._store.transaction(durable=False) as rows:
                 await counting.count(rows, now)
-            self._counted_at = clock.monotonic()
+            self._counted_at = now
         return ""
 
     @staticmethod
@@ -57,7 +58,7 @@ class CountUsage:
 
 
 def list_borders(counted_at: Sequence[datetime], now: datetime) -> list[datetime]:
-    """Return the hours that began since the computes were counted."""
+    """Return the hours that began since the last counts."""
     borders: list[datetime] = []
     hour = Granularity.HOURLY.start_of(now)
     earliest = min(counted_at, default=now)

@@ -10,13 +10,15 @@ from bough.config import Settings
 from bough.control.gateway import notify
 from bough.control.gateway.activity import EndpointActivity
 from bough.control.gateway.allowances import AllowancePolicy
+from bough.control.gateway.quotas import QuotaJudge
 from bough.domain import allowance
 from bough.domain.allowance import Fullness, classify_fullness
 from bough.domain.endpoint import EndpointType
 from bough.domain.locks import LockLevel, LockScope
+from bough.domain.quota import WARNING_PERCENTS
 from bough.engine.port import EngineInspection
 from bough.errors import Busy
-from bough.ids import EndpointId
+from bough.ids import BranchId, EndpointId
 from bough.operations.action import NewOperation
 from bough.operations.actions.apply_config import ApplyConfig
 from bough.operations.queue import OperationQueue
@@ -49,6 +51,7 @@ class EnforceStorageLimits:
         queue: OperationQueue,
         activity: EndpointActivity,
         allowances: AllowancePolicy,
+        judge: QuotaJudge,
     ) -> None:
         self._gateways = settings.gateway_folder
         self._store = store
@@ -56,6 +59,8 @@ class EnforceStorageLimits:
         self._queue = queue
         self._activity = activity
         self._allowances = allowances
+        self._judge = judge
+        self._warned: dict[BranchId, int] = {}  # the percentage of the quota that the owner was told of
         self._is_first_run = True  # after a restart it is unknown which endpoints were used
         self._next: dict[EndpointId, float] = {}  # when to measure again
         self._reconfigured_at: dict[EndpointId, float] = {}  # when settings were applied last
@@ -114,7 +119,9 @@ class EnforceStorageLimits:
             branch = await rows.allowances.get_by_branch(endpoint.branch_id)
         if branch is None:
             return False
-        limit = self._allowances.plan_for(branch).storage_bytes
+        limit, is_quota = self._allowances.storage_limit(branch, branch.settings)
+        if is_quota:
+            await self._warn_of_quota(branch, measured.used_bytes * 100 // limit)
         seconds_to_limit = (limit - measured.used_bytes) / MAX_GROWTH_PER_SECOND
         now = self._measured[endpoint_id] = clock.monotonic()
         self._next[endpoint_id] = now + min(max(seconds_to_limit, 0.0), MAX_INTERVAL)
@@ -150,7 +157,8 @@ class EnforceStorageLimits:
 
     async def _apply_limit(self, branch: BranchStorage, stored: int) -> bool:
         """Reclassify the branch; return whether its write access changed."""
-        target = classify_fullness(branch.fullness, stored, self._allowances.plan_for(branch).storage_bytes)
+        limit, _ = self._allowances.storage_limit(branch, branch.settings)
+        target = classify_fullness(branch.fullness, stored, limit)
         if target is branch.fullness:
             if target is not Fullness.BELOW_LIMIT and stored != branch.stored_bytes:
                 async with self._store.transaction(durable=False) as rows:
@@ -183,9 +191,17 @@ class EnforceStorageLimits:
         if branch.writer_id is None or target is Fullness.BELOW_LIMIT:
             return
         async with self._store.read() as rows:
-            hint = await self._allowances.explain_storage_limit(rows, branch, target)
+            hint = await self._allowances.explain_storage_limit(rows, branch, target, branch.settings)
         await notify.send_hints(self._gateways, {branch.writer_id: hint})
-        self._sent_hints[branch.writer_id] = _hint_key(branch, target)
+        self._sent_hints[branch.writer_id] = self._hint_key(branch, target)
+
+    async def _warn_of_quota(self, branch: BranchStorage, percent: int) -> None:
+        """Warn the owner when more of the quota is used than before. What was told is stored, too."""
+        passed = max((each for each in WARNING_PERCENTS if percent >= each), default=0)
+        if passed > self._warned.get(branch.branch_id, 0):
+            async with self._store.transaction() as rows:
+                await self._judge.warn_of_size(rows, branch, passed, clock.now())
+        self._warned[branch.branch_id] = passed
 
     async def _send_hints(self) -> None:
         """Update the gateways' hints for running endpoints."""
@@ -193,14 +209,17 @@ class EnforceStorageLimits:
         async with self._store.read() as rows:
             running = {each.writer_id: each for each in await rows.allowances.list_full() if each.writer_id}
             for endpoint_id, branch in running.items():
-                if self._sent_hints.get(endpoint_id) != _hint_key(branch, branch.fullness):
-                    hints[endpoint_id] = await self._allowances.explain_storage_limit(rows, branch, branch.fullness)
+                if self._sent_hints.get(endpoint_id) != self._hint_key(branch, branch.fullness):
+                    hints[endpoint_id] = await self._allowances.explain_storage_limit(
+                        rows, branch, branch.fullness, branch.settings
+                    )
         hints |= dict.fromkeys(self._sent_hints.keys() - running.keys(), None)
         if hints:
             await notify.send_hints(self._gateways, hints)
-        self._sent_hints = {endpoint_id: _hint_key(branch, branch.fullness) for endpoint_id, branch in running.items()}
+        self._sent_hints = {
+            endpoint_id: self._hint_key(branch, branch.fullness) for endpoint_id, branch in running.items()
+        }
 
-
-def _hint_key(branch: BranchStorage, target: Fullness) -> tuple[object, ...]:
-    """Return the values that a hint depends on."""
-    return target, branch.org_id, branch.plan
+    def _hint_key(self, branch: BranchStorage, target: Fullness) -> tuple[object, ...]:
+        """Return the values that a hint depends on."""
+        return target, branch.org_id, branch.plan, self._allowances.storage_limit(branch, branch.settings)

@@ -13,8 +13,8 @@ from bough.tasks.cleanup import (
 )
 from bough.tasks.count_storage import CountStorage
 from bough.tasks.count_usage import CountUsage
+from bough.tasks.enforce_quotas import EnforceQuotas
 from bough.tasks.enforce_storage_limits import EnforceStorageLimits
-from bough.tasks.enforce_transfer_limits import EnforceTransferLimits
 from bough.tasks.expire_branches import ExpireBranches
 from bough.tasks.expire_snapshots import ExpireSnapshots
 from bough.tasks.expire_unclaimed import ExpireUnclaimed
@@ -52,7 +52,13 @@ def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tup
         "contents": ReadContents(store, engine, queue, activity, settings.plan),
         "idle computes": SuspendIdle(settings, store, engine, queue, activity),
         "storage": EnforceStorageLimits(
-            settings, store=store, engine=engine, queue=queue, activity=activity, allowances=allowances
+            settings,
+            store=store,
+            engine=engine,
+            queue=queue,
+            activity=activity,
+            allowances=allowances,
+            judge=services.quotas,
         ),
         "replicas": RepairReplicas(store, engine, queue, activity),
         "history": MaintainHistory(store, engine, alarm),
@@ -97,11 +103,11 @@ def _create_tasks(services: Services, engine: Engine, tls_files: TlsFiles) -> tu
 def _create_quick_tasks(services: Services) -> tuple[Task, ...]:
     return (
         CountUsage(services.store, services.engine),
-        EnforceTransferLimits(
+        EnforceQuotas(
             services.settings,
             store=services.store,
             queue=services.queue,
             activity=services.activity,
-            allowances=services.allowances,
+            judge=services.quotas,
         ),
     )

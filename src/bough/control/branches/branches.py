@@ -73,6 +73,7 @@ async def create_branch(context: Context, project: Project, requested: Requested
             )
             for index, (endpoint_type, each) in enumerate(requested.endpoints)
         ]
+        new_endpoints = await endpoints.hold_back(rows, new_endpoints)
         for endpoint in new_endpoints:
             await endpoints.add_endpoint(rows, endpoint)
         creator = await rows.users.get(branch.created_by)

@@ -31,7 +31,7 @@ async def locked_branch(context: Context, project: Project, branch_id: BranchId)
     ) as rows:
         project = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         branch = await lookup.branch(rows, project, branch_id)
-        check_writable(branch, await context.load_project_plan(rows, project))
+        check_writable(branch, project, await context.load_project_plan(rows, project))
         yield rows, branch
 
 

@@ -1,5 +1,6 @@
 """Endpoints: create, update, delete, start, suspend, restart. `gateway/wakes.py` starts them on a connection."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bough import clock
@@ -47,8 +48,9 @@ async def create_endpoint(
                 "or delete the existing one."
             )
         if kind is EndpointType.READ_ONLY:
-            check_writable(branch, plan)
+            check_writable(branch, project, plan)
         endpoint = replace(plan_endpoint(project, branch, kind, requested, plan=plan, now=clock.now()), id=endpoint_id)
+        [endpoint] = await hold_back(rows, [endpoint])
         await add_endpoint(rows, endpoint)
         context.audit.add_details(resource=endpoint.id)
         operations = await context.enqueue(rows, *await plan_unarchive(rows, branch), *plan_starts(endpoint))
@@ -150,7 +152,7 @@ async def _run_actions(
         if endpoint.disabled and StartCompute in actions:
             raise PreconditionFailed(f"The endpoint {endpoint_id} is disabled. Enable it first.")
         if StartCompute in actions:
-            await context.services.allowances.check_transfer_limit(rows, project.id, clock.now())
+            await context.services.allowances.check_limits(rows, project.id, clock.now())
         after = request_state(endpoint, _TARGET_STATE[actions[0]], clock.now())
         await rows.endpoints.save(after)
         first: list[NewOperation] = []
@@ -180,8 +182,16 @@ async def add_endpoint(rows: Rows, endpoint: Endpoint) -> None:
 
 
 def plan_starts(*endpoints: Endpoint) -> list[NewOperation]:
-    """Return the operations that start new endpoints."""
-    return [NewOperation.for_endpoint(StartCompute, endpoint) for endpoint in endpoints if not endpoint.disabled]
+    """Return the operations that start new endpoints, except those that are disabled or held back."""
+    is_starting = [each for each in endpoints if each.pending_state is EndpointState.ACTIVE]
+    return [NewOperation.for_endpoint(StartCompute, endpoint) for endpoint in is_starting]
+
+
+async def hold_back(rows: Rows, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+    """Return new endpoints of one project, which do not start while it has reached a limit of its computes."""
+    if not endpoints or await rows.project_limits.get_reached(endpoints[0].project_id) is None:
+        return list(endpoints)
+    return [replace(each, pending_state=None) for each in endpoints]
 
 
 def _required_action(before: Endpoint, after: Endpoint) -> ActionType | None:

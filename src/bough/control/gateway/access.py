@@ -12,6 +12,7 @@ import secrets
 from bough import clock
 from bough.control import defaults
 from bough.control.gateway.allowances import AllowancePolicy
+from bough.control.gateway.reached_limits import Explanation
 from bough.domain import allowed_ips
 from bough.domain.endpoint import max_connections
 from bough.domain.gateway_protocol import Access
@@ -34,7 +35,7 @@ class AccessResolver:
         mock = self._mock_verifier(endpoint_id, role)  # for known roles too, so that all answers take the same time
         async with self._store.read() as rows:
             found = await rows.roles.get_endpoint_access(endpoint_id, role) or unknown_endpoint_access(defaults.MAX_CU)
-            blocked_reason, hint = await self._explain_limits(rows, found)
+            blocked, hint = await self._explain_limits(rows, found)
         verifier = found.verifier
         is_known = verifier is not None and is_usable(verifier)
         return Access(
@@ -46,18 +47,23 @@ class AccessResolver:
             ),
             rejection=_explain_verifier_rejection(role, verifier) if verifier is not None and not is_known else None,
             pool_settings=_pool_settings(found),
-            blocked_reason=blocked_reason,
+            blocked_reason=blocked.message if blocked else None,
+            blocked_hint=blocked.hint or None if blocked else None,
             read_only_hint=hint,
         )
 
-    async def _explain_limits(self, rows: Rows, found: EndpointAccess) -> tuple[str | None, str | None]:
-        """Return the blocked reason and the hint. The gateway reveals them only after it has verified the password."""
-        blocked_reason = (
-            await self._allowances.explain_transfer_limit(rows, found.terms, clock.now())
-            if found.has_reached_transfer_limit
-            else None
-        )
-        return blocked_reason, await self._allowances.explain_storage_limit(rows, found.terms, found.fullness)
+    async def _explain_limits(self, rows: Rows, found: EndpointAccess) -> tuple[Explanation | None, str | None]:
+        """Return why no client may connect, and the hint for clients that may not write.
+
+        The gateway reveals them only after it has verified the password.
+        """
+        settings = found.project_settings
+        blocked = None
+        if found.reached_limit is not None:
+            blocked = await self._allowances.explain_reached_limit(
+                rows, found.terms, found.reached_limit, settings, clock.now()
+            )
+        return blocked, await self._allowances.explain_storage_limit(rows, found.terms, found.fullness, settings)
 
     def _mock_verifier(self, endpoint_id: EndpointId, role: str) -> str:
         """Return a verifier with the same salt at every attempt, as an existing role would have."""

@@ -116,7 +116,7 @@ class Wakes:
             endpoint = await rows.endpoints.get_live(endpoint_id)
             if endpoint is None:
                 raise NotFound.resource("endpoint")
-            await self._allowances.check_transfer_limit(rows, endpoint.project_id, clock.now())
+            await self._allowances.check_limits(rows, endpoint.project_id, clock.now())
         if endpoint.disabled:
             raise PreconditionFailed(
                 f"The endpoint {endpoint_id} is disabled. Enable it with PATCH "

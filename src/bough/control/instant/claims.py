@@ -13,7 +13,6 @@ from bough.access import locked_lookup
 from bough.access.keys import Keys
 from bough.control import defaults
 from bough.control.context import Context
-from bough.control.gateway.allowances import start_transfer_period
 from bough.control.instant.databases import find_instant_database
 from bough.control.people.accounts import WebClient
 from bough.control.projects.ownership import change_owner, format_as_reasons
@@ -64,7 +63,7 @@ async def load_claimable(services: Services, client: WebClient, instant_id: Inst
         owner = await rows.organizations.get(project.org_id)
         branch = await rows.branches.get_default(project.id)
         databases = await rows.databases.list_in_branch(branch.id) if branch else []
-        is_over_transfer_limit = await rows.allowances.get_terms_if_over_limit(project.id) is not None
+        is_over_transfer_limit = await rows.project_limits.get_reached(project.id) is not None
     if owner is None:
         raise NotFound(NOT_FOUND_MESSAGE)
     return Claimable(
@@ -142,7 +141,6 @@ async def _change_owner(
     for branch in await rows.branches.list_in_project(project.id):
         await rows.branches.save(replace(branch, created_by=context.principal.user_id, updated_at=now))
     await change_owner(context, rows, [owned], destination, format_as_reasons)
-    await start_transfer_period(rows, project.id, now)
 
 
 async def _find_project_id(context: Context, instant_id: InstantId) -> ProjectId:

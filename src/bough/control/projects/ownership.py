@@ -35,6 +35,7 @@ async def change_owner(
         await counting.count(rows, now, project_id=project_id)
     await rows.projects.set_organization(project_ids, destination.id, now)
     await counting.follow_terms(rows, now, project_ids)
+    await context.services.quotas.judge(rows, project_ids, now)
     await rows.api_keys.revoke_in_projects(project_ids, now)
     await rows.grants.revoke_all(project_ids, now)
     await rows.transfer_requests.delete_by_projects(project_ids)

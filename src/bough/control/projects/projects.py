@@ -17,6 +17,7 @@ from bough.domain.locks import LockScope
 from bough.domain.operation import Operation
 from bough.domain.organization import Organization
 from bough.domain.project import Project, check_recoverable, recovery_deadline
+from bough.domain.quota import SETTINGS_KEY
 from bough.domain.rights import OrgRight, Right
 from bough.domain.role import Role
 from bough.errors import RuleViolation
@@ -107,7 +108,24 @@ async def update_project(context: Context, project: Project, change: ProjectChan
             operations = await _apply_everywhere(context, rows, after)
         if after.history_retention_seconds != before.history_retention_seconds:
             operations += await context.enqueue(rows, NewOperation(ApplyHistoryRetention, project.id))
+        has_new_quota = after.settings.get(SETTINGS_KEY) != before.settings.get(SETTINGS_KEY)
+        if has_new_quota:
+            operations += await _apply_quota(context, rows, after)
+            endpoints = await rows.endpoints.list_in_project(project.id)
+    if has_new_quota:
+        await context.invalidate_endpoints(*(each.id for each in endpoints))
+        context.services.activity.mark_unmeasured(each.id for each in endpoints)
     return after, operations
+
+
+async def _apply_quota(context: Context, rows: Rows, project: Project) -> list[Operation]:
+    """Judge the project now, and suspend its computes if it has used up its new quota."""
+    await context.services.quotas.judge(rows, [project.id], clock.now())
+    operations: list[Operation] = []
+    for endpoint in await rows.project_limits.list_running(project.id):
+        await rows.endpoints.save(request_state(endpoint, EndpointState.IDLE, clock.now()))
+        operations += await context.enqueue(rows, NewOperation.for_endpoint(SuspendCompute, endpoint))
+    return operations
 
 
 async def delete_project(context: Context, project: Project) -> Project:

@@ -4,6 +4,7 @@ Its volume is cloned from the template of the project's Postgres version. Then t
 starts. No compute can open it before, so a failed clone has no effect.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from bough import clock
@@ -37,5 +38,7 @@ class CreateRootBranch(Action[NoParams]):
     async def publish(self, origin: Origin, rows: Rows) -> None:
         branch = require_found(await rows.branches.get(self.project_id, self.branch_id), "branch")
         now = clock.now()
-        await rows.branches.save(transition_branch(branch, BranchState.READY, now))
+        # What is written from here on counts as written by the project.
+        ready = replace(transition_branch(branch, BranchState.READY, now), wal_position=origin.position)
+        await rows.branches.save(ready)
         await rows.lineages.set_history_start(branch.volume_id, now, origin.lsn)

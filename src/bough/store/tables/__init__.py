@@ -19,10 +19,10 @@ from bough.store.tables.projects import (
     instant_databases,
     permissions,
     prepared_databases,
+    project_limits,
     project_roles,
     projects,
     roles,
-    transfer_periods,
     transfer_requests,
 )
 from bough.store.tables.work import audit, gateway_workers, idempotency, operations, usage
@@ -50,6 +50,7 @@ __all__ = [
     "organizations",
     "permissions",
     "prepared_databases",
+    "project_limits",
     "project_roles",
     "project_terms",
     "projects",
@@ -57,7 +58,6 @@ __all__ = [
     "sessions",
     "snapshot_schedules",
     "snapshots",
-    "transfer_periods",
     "transfer_requests",
     "usage",
     "users",

@@ -95,14 +95,15 @@ prepared_databases = sa.Table(
     text("project_id", sa.ForeignKey("projects.id"), primary_key=True),
 )
 
-transfer_periods = sa.Table(
-    "transfer_periods",
+# Only of projects that have reached a limit, or whose owner was warned of one.
+project_limits = sa.Table(
+    "project_limits",
     metadata,
     text("project_id", sa.ForeignKey("projects.id"), primary_key=True),
-    timestamp("began_at"),
-    sa.Column("bytes_before", sa.BigInteger, nullable=False),
-    boolean("is_over"),
-    partial_index("ix_transfer_periods_over", "is_over", "project_id"),
+    text("reached", nullable=True),
+    json("warnings"),
+    timestamp("period_start"),  # of the warnings
+    partial_index("ix_project_limits_reached", "reached is not null", "project_id"),
 )
 
 endpoints = sa.Table(
