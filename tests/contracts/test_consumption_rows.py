@@ -310,6 +310,25 @@ async def _add_snapshot(
     )
 
 
+async def test_old_buckets_go_and_what_is_stored_stays_known(store: Store) -> None:
+    branch, (endpoint, _) = await add_two_branches(store)
+    level = BranchLevels(project_id=branch.project_id, branch_id=branch.id, levels=Levels(root_bytes=744))
+    for hours, levels in ((0, [level]), (1, []), (30, [])):
+        async with store.transaction() as rows:
+            await rows.usage.add_written(endpoint.id, 5)
+            await counting.count(rows, BEGIN + timedelta(hours=hours), levels=levels)
+    now = BEGIN + timedelta(hours=50)
+    window = make_window(Granularity.HOURLY, now, start=BEGIN + timedelta(hours=40))
+    before = await read_projects(store, window)
+    async with store.transaction() as rows:
+        cutoff = Granularity.HOURLY.start_of(BEGIN + timedelta(hours=40))
+        assert await rows.consumption.delete_before(Granularity.HOURLY, cutoff) == 4  # of two accounts
+        assert await rows.consumption.delete_before(Granularity.HOURLY, cutoff) == 0
+    after = await read_projects(store, window)
+    assert after == before
+    assert values_of(after[branch.project_id], "root_branch_bytes_month")[0] == 1
+
+
 async def test_projects_are_paged_the_newest_first(store: Store) -> None:
     projects = [make_project(minute) for minute in (3, 1, 1, 2)]
     for project in projects:

@@ -184,6 +184,22 @@ class Consumption(Queries):
         await self._run_many(_UPDATE, updates)
         await self._insert_many(consumption, additions)
 
+    async def delete_before(self, granularity: Granularity, moment: datetime) -> int:
+        """Delete older buckets, except the last one of each account if something is still stored."""
+        older = consumption.c.start < moment
+        has_newer = sa.exists().where(
+            _NEWER.c.granularity == granularity.value,
+            *(_NEWER.c[name] == consumption.c[name] for name in ("project_id", "branch_id", "since")),
+            _NEWER.c.start > consumption.c.start,
+            _NEWER.c.start <= moment,
+        )
+        is_empty = sa.and_(*(consumption.c[name] == 0 for name in LEVEL_NAMES))
+        return await self._run(
+            sa.delete(consumption).where(
+                consumption.c.granularity == granularity.value, older, sa.or_(has_newer, is_empty)
+            )
+        )
+
     async def delete_project(self, project_id: ProjectId) -> None:
         """Delete everything about a project that nobody has used."""
         for table in (consumption, consumption_levels, project_terms):

@@ -13,6 +13,7 @@ from bough.tasks.cleanup import (
 )
 from bough.tasks.count_storage import CountStorage
 from bough.tasks.count_usage import CountUsage
+from bough.tasks.delete_old_consumption import DeleteOldConsumption
 from bough.tasks.enforce_quotas import EnforceQuotas
 from bough.tasks.enforce_storage_limits import EnforceStorageLimits
 from bough.tasks.expire_branches import ExpireBranches
@@ -93,6 +94,7 @@ def _create_tasks(services: Services, engine: Engine, tls_files: TlsFiles) -> tu
         DeleteGatewayWorkers(store),
         DeleteExpiredTokens(store),
         DeleteOldAudit(settings, store),
+        DeleteOldConsumption(store),
         RotateLogs(settings),
         DeleteEndpointLogs(settings, store, engine),
         RenewCertificates(tls_files),
