@@ -113,14 +113,14 @@ class ProjectModel:
 async def read_projects(
     store: Store, window: Window, org_id: OrganizationId = ORGANIZATION
 ) -> dict[ProjectId, list[Period]]:
-    history = History(org_id=org_id, window=window, metrics=METRICS)
+    history = History(org_id, window, METRICS)
     async with store.read() as rows:
         found = await rows.consumption_reads.list_projects(Range(org_id=org_id, start=window.start))
         return {project.id: periods async for project, periods in history.read_projects(rows, found)}
 
 
 async def read_branches(store: Store, window: Window, project_id: ProjectId) -> dict[BranchId, list[Period]]:
-    history = History(org_id=ORGANIZATION, window=window, metrics=BRANCH_METRICS_V2)
+    history = History(ORGANIZATION, window, BRANCH_METRICS_V2)
     wanted = Range(org_id=ORGANIZATION, start=window.start, only=[project_id])
     async with store.read() as rows:
         found = await rows.consumption_reads.list_branches(wanted, None, 100, None)

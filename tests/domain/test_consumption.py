@@ -14,9 +14,18 @@ from bough.domain.consumption_metrics import (
     HOURS_PER_MONTH,
     PROJECT_METRICS,
     PROJECT_METRICS_V2,
+    Evaluator,
     select_metrics,
 )
-from bough.domain.consumption_periods import Owner, Period, ProjectTerm, Window, add_up_periods, build_periods
+from bough.domain.consumption_periods import (
+    Owner,
+    Period,
+    PeriodBuilder,
+    ProjectTerm,
+    StoredBucket,
+    Window,
+    add_up_periods,
+)
 from bough.errors import Invalid
 from bough.ids import OrganizationId, ProjectId
 from control.consumption.counting_model import AccountModel
@@ -26,6 +35,7 @@ ORGANIZATION = OrganizationId("org-one")
 PROJECT = ProjectId("quiet-sea-1")
 TERM = ProjectTerm(project_id=PROJECT, since=BEGIN, org_id=ORGANIZATION, plan="free", is_first=True)
 METRICS = (*PROJECT_METRICS, *PROJECT_METRICS_V2)
+EVALUATOR = Evaluator(METRICS)
 
 gaps = st.one_of(
     st.integers(0, 300),
@@ -38,16 +48,21 @@ flows = st.builds(Flows, **dict.fromkeys(FLOW_NAMES, amounts))
 events = st.lists(st.tuples(gaps, flows, st.none() | levels), min_size=1, max_size=20)
 
 
-def to_row(bucket: Bucket) -> dict[str, Any]:
-    """Return the bucket with the names of columns."""
-    row: dict[str, Any] = {"start": bucket.start, "until": bucket.until}
-    row |= {name: getattr(bucket.flows, name) for name in FLOW_NAMES}
+def to_stored(bucket: Bucket) -> StoredBucket:
+    """Return the bucket as a row with the columns of all metrics."""
+    row: dict[str, Any] = {name: getattr(bucket.flows, name) for name in FLOW_NAMES}
     row |= {name: getattr(bucket.levels, name) for name in LEVEL_NAMES}
     row |= {f"{name}_hours": value for name, value in zip(LEVEL_NAMES, bucket.level_hours, strict=True)}
     for name, peak in zip(PEAK_NAMES, bucket.peaks, strict=True):
         row |= {f"{name}_highest": peak.highest, f"{name}_past_hours": peak.past_hours}
         row[f"{name}_last_hour"] = peak.last_hour
-    return row
+    return StoredBucket(bucket.start, bucket.until, [row[name] for name in EVALUATOR.columns])
+
+
+def build_periods(
+    owner: Owner, terms: Sequence[ProjectTerm], stored: dict[datetime, Sequence[StoredBucket]], window: Window
+) -> list[Period]:
+    return PeriodBuilder(window, EVALUATOR).build(owner, terms, stored)
 
 
 def play(steps: Sequence[tuple[timedelta, Flows, Levels | None]], granularity: Granularity) -> tuple[Any, ...]:
@@ -63,13 +78,13 @@ def play(steps: Sequence[tuple[timedelta, Flows, Levels | None]], granularity: G
         buckets[newest.start] = newest
         model.use(at, used)
         model.store(at, held)
-    return [to_row(each) for each in buckets.values()], model, at
+    return [to_stored(each) for each in buckets.values()], model, at
 
 
-def read(rows: Sequence[dict[str, Any]], granularity: Granularity, now: datetime, **owner: Any) -> list[Period]:
+def read(rows: Sequence[StoredBucket], granularity: Granularity, now: datetime, **owner: Any) -> list[Period]:
     window = Window(granularity=granularity, start=granularity.start_of(BEGIN), end=now, now=now)
     created = Owner(**{"created_at": BEGIN, "deleted_at": None, **owner})
-    return build_periods(created, [TERM], {BEGIN: rows}, window, METRICS)
+    return build_periods(created, [TERM], {BEGIN: rows}, window)
 
 
 def values_of(periods: Sequence[Period], name: str) -> list[float]:
@@ -131,7 +146,7 @@ def test_a_month_with_a_leap_day_has_29_days() -> None:
         now=datetime(2028, 3, 5, tzinfo=UTC),
     )
     owner = Owner(created_at=BEGIN, deleted_at=None)
-    (period,) = build_periods(owner, [TERM], {}, window, METRICS)
+    (period,) = build_periods(owner, [TERM], {}, window)
     assert (len(period.buckets), period.end) == (29, datetime(2028, 3, 1, tzinfo=UTC))
 
 
@@ -150,7 +165,7 @@ def test_periods_are_cut_where_the_plan_or_the_organization_changes() -> None:
     paid = ProjectTerm(project_id=PROJECT, since=bought, org_id=ORGANIZATION, plan="unlimited", ended_at=left)
     window = Window(granularity=Granularity.DAILY, start=datetime(2026, 1, 1, tzinfo=UTC), end=now, now=now)
     owner = Owner(created_at=BEGIN, deleted_at=None)
-    periods = build_periods(owner, [free, paid], {}, window, METRICS)
+    periods = build_periods(owner, [free, paid], {}, window)
     january, february = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
     assert [(each.plan, each.start, each.end) for each in periods] == [
         ("free", january, bought),
@@ -161,7 +176,7 @@ def test_periods_are_cut_where_the_plan_or_the_organization_changes() -> None:
     assert [[bucket.start.day for bucket in each.buckets] for each in periods] == [[30], [30, 31], [1, 2, 3]]
     assert len({each.id for each in periods}) == 3
     joined = ProjectTerm(project_id=PROJECT, since=left, org_id=ORGANIZATION, plan="unlimited")
-    other = build_periods(owner, [joined], {}, window, METRICS)
+    other = build_periods(owner, [joined], {}, window)
     total = add_up_periods([periods, other])
     # The organization's month is not cut by a project that comes or goes.
     assert [(each.plan, each.start, each.end) for each in total] == [

@@ -93,8 +93,8 @@ class Peak:
 
 def count_hour_borders(since: datetime, until: datetime) -> int:
     """Return how many hours begin after `since`, until and including `until`."""
-    hourly = Granularity.HOURLY
-    return round((hourly.start_of(until) - hourly.start_of(since)) / _HOUR)
+    partial = timedelta(minutes=since.minute, seconds=since.second, microseconds=since.microsecond)
+    return (until - since + partial) // _HOUR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

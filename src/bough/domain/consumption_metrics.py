@@ -1,38 +1,27 @@
 """The metrics of the consumption history: how each follows from the columns of a stored bucket.
 
-The two versions of the API have different names for some of them. A bucket is given as a mapping of column names to
-values, because a page contains thousands. Between the moment until which it is counted and its end, levels keep their
-values.
+The two versions of the API have different names for some of them. Between the moment until which a bucket is counted
+and its end, levels keep their values. A page contains thousands of buckets, so metrics are compiled to functions of
+the positions of columns.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import NamedTuple
 
-from bough.domain.consumption import FLOW_NAMES, LEVEL_NAMES, PEAK_NAMES, count_hour_borders
+from bough.domain.consumption import LEVEL_NAMES, PEAK_NAMES, count_hour_borders
 from bough.errors import Invalid
-
-Row = Mapping[str, Any]
 
 HOURS_PER_MONTH = 744  # of every month: 31 days
 _HOUR = timedelta(hours=1)
-_NO_FLOWS = dict.fromkeys(FLOW_NAMES, 0)
-_NO_LEVEL_HOURS = dict.fromkeys([f"{name}_hours" for name in LEVEL_NAMES], 0.0)
+
+Values = Sequence[float]  # of the columns of a bucket
+Compute = Callable[[Values, float, int], float]  # of values, the hours of the rest, and how many begin in it
 
 
-def held_row(row: Row | None) -> Row:
-    """Return a bucket without a row of its own: nothing was used, and the levels are those at the end of `row`."""
-    levels = {name: row[name] if row else 0 for name in LEVEL_NAMES if row is None or name in row}
-    peaks: dict[str, int] = {}
-    for name in PEAK_NAMES:
-        peaks |= {f"{name}_highest": levels.get(name, 0), f"{name}_past_hours": 0, f"{name}_last_hour": 0}
-    return {**_NO_FLOWS, **levels, **_NO_LEVEL_HOURS, **peaks}
-
-
-@dataclass(frozen=True, slots=True)
-class Rest:
+class Rest(NamedTuple):
     """The time after the moment until which a bucket is counted."""
 
     hours: float
@@ -42,9 +31,12 @@ class Rest:
     def of(cls, until: datetime, end: datetime, *, is_held: bool) -> "Rest":
         """`is_held` if the bucket has no row, so that its first hour begins in this time, too."""
         if end <= until:
-            return cls(0.0, 0)
+            return NO_REST
         begun = count_hour_borders(until, end) - (end.minute == end.second == end.microsecond == 0)
         return cls((end - until) / _HOUR, begun + is_held)
+
+
+NO_REST = Rest(0.0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +49,7 @@ class Metric(ABC):
         """The columns that the value is computed from."""
 
     @abstractmethod
-    def compute(self, row: Row, rest: Rest) -> float: ...
+    def compile(self, positions: Mapping[str, int]) -> Compute: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +61,15 @@ class _Flow(Metric):
     def columns(self) -> Sequence[str]:
         return (*self.added, *self.subtracted)
 
-    def compute(self, row: Row, rest: Rest) -> float:
-        return float(sum([row[name] for name in self.added]) - sum([row[name] for name in self.subtracted]))
+    def compile(self, positions: Mapping[str, int]) -> Compute:
+        added = [positions[name] for name in self.added]
+        subtracted = [positions[name] for name in self.subtracted]
+        if len(added) == 1 and not subtracted:
+            first = added[0]
+            return lambda values, _hours, _begun: values[first]
+        return lambda values, _hours, _begun: (
+            sum([values[each] for each in added]) - sum([values[each] for each in subtracted])
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,10 @@ class _LevelHours(Metric):
     def columns(self) -> Sequence[str]:
         return (self.level, f"{self.level}_hours")
 
-    def compute(self, row: Row, rest: Rest) -> float:
-        return float((row[f"{self.level}_hours"] + row[self.level] * rest.hours) / self.divisor)
+    def compile(self, positions: Mapping[str, int]) -> Compute:
+        level, counted = (positions[name] for name in self.columns)
+        divisor = self.divisor
+        return lambda values, hours, _begun: (values[counted] + values[level] * hours) / divisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,9 @@ class _Highest(Metric):
     def columns(self) -> Sequence[str]:
         return (self.level, f"{self.level}_highest")
 
-    def compute(self, row: Row, rest: Rest) -> float:
-        return float(row[f"{self.level}_highest"])
+    def compile(self, positions: Mapping[str, int]) -> Compute:
+        highest = positions[f"{self.level}_highest"]
+        return lambda values, _hours, _begun: values[highest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +112,40 @@ class _PeakHours(Metric):
 
     @property
     def columns(self) -> Sequence[str]:
-        peak = (f"{self.level}_highest", f"{self.level}_past_hours", f"{self.level}_last_hour")
-        return (self.level, *peak)
+        return (self.level, f"{self.level}_past_hours", f"{self.level}_last_hour")
 
-    def compute(self, row: Row, rest: Rest) -> float:
-        counted = row[f"{self.level}_past_hours"] + row[f"{self.level}_last_hour"]
-        return float(counted + row[self.level] * rest.begun_hours)
+    def compile(self, positions: Mapping[str, int]) -> Compute:
+        level, past, last = (positions[name] for name in self.columns)
+        return lambda values, _hours, begun: values[past] + values[last] + values[level] * begun
+
+
+class Evaluator:
+    """Computes several metrics of a bucket whose values are in the order of `columns`."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.metrics = tuple(metrics)
+        self.columns = tuple(sorted({name for metric in metrics for name in metric.columns}))
+        positions = {name: position for position, name in enumerate(self.columns)}
+        self._functions = [metric.compile(positions) for metric in metrics]
+        self._held = [positions.get(_held_from(name)) for name in self.columns]
+
+    def compute(self, values: Values, rest: Rest) -> list[float]:
+        hours, begun = rest
+        return [function(values, hours, begun) for function in self._functions]
+
+    def hold(self, values: Values) -> Values:
+        """Return the values of a bucket without a row of its own: nothing was used, and levels are the last ones."""
+        return [0 if position is None else values[position] for position in self._held]
+
+    def nothing(self) -> Values:
+        return [0] * len(self.columns)
+
+
+def _held_from(column: str) -> str:
+    """Return the column whose last value a column has while levels are held."""
+    if column in LEVEL_NAMES:
+        return column
+    return next((name for name in PEAK_NAMES if column == f"{name}_highest"), "")
 
 
 _ACTIVE_TIME = _Flow("active_time_seconds", ("active_seconds",))

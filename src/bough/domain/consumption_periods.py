@@ -1,13 +1,14 @@
 """The periods of a consumption history: calendar months in UTC, cut where the plan or the organization changes."""
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from bough.domain.calendar_month import start_of_month, start_of_next_month
 from bough.domain.consumption import Granularity
-from bough.domain.consumption_metrics import Metric, Rest, Row, held_row
+from bough.domain.consumption_metrics import Evaluator, Rest, Values
 from bough.ids import OrganizationId, ProjectId
 
 _NAMESPACE = uuid.UUID("a2b2a0ce-6d1c-4d5e-9f57-5d3f5b0d1c11")
@@ -34,6 +35,21 @@ class Window:
     end: datetime  # exclusive; not after now
     now: datetime
 
+    def list_buckets(self) -> list[tuple[datetime, datetime]]:
+        """Return the start and end of each bucket."""
+        bounds, start = [], self.start
+        while start < self.end:
+            end = self.granularity.end_of(start)
+            bounds.append((start, end))
+            start = end
+        return bounds
+
+
+class StoredBucket(NamedTuple):
+    start: datetime
+    until: datetime
+    values: Values  # in the order of the evaluator's columns
+
 
 @dataclass(slots=True)
 class BucketValues:
@@ -44,8 +60,8 @@ class BucketValues:
 
 @dataclass(slots=True)
 class Period:
-    org_id: OrganizationId
-    plan: str
+    term: ProjectTerm
+    month_end: datetime
     start: datetime
     end: datetime | None  # None: it is not over
     # Of the organization: cut where its plan changed, and not where the project came or went.
@@ -54,8 +70,12 @@ class Period:
     buckets: list[BucketValues] = field(default_factory=list)
 
     @property
+    def plan(self) -> str:
+        return self.term.plan
+
+    @property
     def id(self) -> uuid.UUID:
-        return uuid.uuid5(_NAMESPACE, f"{self.org_id} {self.start.isoformat()}")
+        return uuid.uuid5(_NAMESPACE, f"{self.term.org_id} {self.start.isoformat()}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,67 +86,70 @@ class Owner:
     deleted_at: datetime | None
 
 
-def build_periods(
-    owner: Owner,
-    terms: Sequence[ProjectTerm],
-    rows: Mapping[datetime, Sequence[Row]],
-    window: Window,
-    metrics: Sequence[Metric],
-) -> list[Period]:
-    """Return the periods in order. `rows` are the stored buckets of each term, oldest first.
+class PeriodBuilder:
+    def __init__(self, window: Window, evaluator: Evaluator) -> None:
+        self._window = window
+        self._evaluator = evaluator
+        self._bounds = window.list_buckets()
 
-    The first one of a term may begin before the window: its levels were held until the next one.
-    """
-    periods: list[Period] = []
-    plan_changes = {term.since for term in terms} & {term.ended_at for term in terms}
-    for term in terms:
-        for values in _list_buckets(owner, term, rows.get(term.since, ()), window, metrics):
-            month = start_of_month(values.start)
-            start = month if term.is_first else max(month, term.since)
-            if not periods or (periods[-1].start, periods[-1].plan) != (start, term.plan):
-                month_end = start_of_next_month(month)
-                end = month_end if term.ended_at is None else min(month_end, term.ended_at)
-                periods.append(
-                    Period(
-                        org_id=term.org_id,
-                        plan=term.plan,
-                        start=start,
-                        end=_if_over(end, window.now),
-                        org_start=start if term.since in plan_changes else month,
-                        org_end=_if_over(end if term.ended_at in plan_changes else month_end, window.now),
-                    )
-                )
-            periods[-1].buckets.append(values)
-    return periods
+    def build(
+        self, owner: Owner, terms: Sequence[ProjectTerm], stored: Mapping[datetime, Sequence[StoredBucket]]
+    ) -> list[Period]:
+        """Return the periods in order. `stored` are the buckets of each term, oldest first.
+
+        The first one of a term may begin before the window: its levels were held until the next one.
+        """
+        periods: list[Period] = []
+        plan_changes = {term.since for term in terms} & {term.ended_at for term in terms}
+        for term in terms:
+            for values in self._list_values(owner, term, stored.get(term.since, ())):
+                if periods and values.start < periods[-1].month_end and periods[-1].term is term:
+                    periods[-1].buckets.append(values)
+                else:
+                    periods.append(self._begin_period(term, values, plan_changes))
+        return periods
+
+    def _begin_period(self, term: ProjectTerm, first: BucketValues, plan_changes: Set[datetime | None]) -> Period:
+        month, now = start_of_month(first.start), self._window.now
+        month_end = start_of_next_month(month)
+        start = month if term.is_first else max(month, term.since)
+        end = month_end if term.ended_at is None else min(month_end, term.ended_at)
+        return Period(
+            term=term,
+            month_end=month_end,
+            start=start,
+            end=_if_over(end, now),
+            org_start=start if term.since in plan_changes else month,
+            org_end=_if_over(end if term.ended_at in plan_changes else month_end, now),
+            buckets=[first],
+        )
+
+    def _list_values(self, owner: Owner, term: ProjectTerm, stored: Sequence[StoredBucket]) -> Iterator[BucketValues]:
+        begin = max(term.since, owner.created_at)
+        end = min(each for each in (self._window.now, term.ended_at, owner.deleted_at) if each is not None)
+        if begin >= end:
+            return
+        evaluator, position, last = self._evaluator, 0, len(stored)
+        for start, bucket_end in self._bounds:
+            if bucket_end <= begin:
+                continue
+            if start >= end:
+                return
+            while position < last and stored[position].start < start:
+                position += 1
+            counted_end = min(bucket_end, end)
+            if position < last and stored[position].start == start:
+                bucket = stored[position]
+                rest = Rest.of(bucket.until, counted_end, is_held=False)
+                yield BucketValues(start, bucket_end, evaluator.compute(bucket.values, rest))
+            else:
+                rest = Rest.of(max(start, begin), counted_end, is_held=True)
+                held = evaluator.hold(stored[position - 1].values) if position else evaluator.nothing()
+                yield BucketValues(start, bucket_end, evaluator.compute(held, rest))
 
 
 def _if_over(end: datetime, now: datetime) -> datetime | None:
     return end if end <= now else None
-
-
-def _list_buckets(
-    owner: Owner, term: ProjectTerm, rows: Sequence[Row], window: Window, metrics: Sequence[Metric]
-) -> Iterator[BucketValues]:
-    granularity = window.granularity
-    begin = max(term.since, owner.created_at)
-    end = min(each for each in (window.now, term.ended_at, owner.deleted_at) if each is not None)
-    if begin >= end:
-        return
-    start = max(window.start, granularity.start_of(begin))
-    remaining = iter(rows)
-    following = next(remaining, None)
-    held = held_row(None)
-    while start < min(window.end, end):
-        while following is not None and following["start"] < start:
-            held, following = held_row(following), next(remaining, None)
-        bucket_end = granularity.end_of(start)
-        counted_end = min(bucket_end, end)
-        if following is not None and following["start"] == start:
-            row, rest = following, Rest.of(following["until"], counted_end, is_held=False)
-        else:
-            row, rest = held, Rest.of(max(start, begin), counted_end, is_held=True)
-        yield BucketValues(start, bucket_end, [metric.compute(row, rest) for metric in metrics])
-        start = bucket_end
 
 
 def add_up_periods(of_projects: Sequence[Sequence[Period]]) -> list[Period]:
@@ -139,8 +162,7 @@ def add_up_periods(of_projects: Sequence[Sequence[Period]]) -> list[Period]:
     for period in (each for periods in of_projects for each in periods):
         key = (period.org_start, period.plan)
         if key not in totals:
-            start, end = period.org_start, period.org_end
-            totals[key] = Period(period.org_id, period.plan, start, end, org_start=start, org_end=end)
+            totals[key] = replace(period, start=period.org_start, end=period.org_end, buckets=[])
         buckets = sums.setdefault(key, {})
         for each in period.buckets:
             known = buckets.setdefault(each.start, BucketValues(each.start, each.end, [0.0] * len(each.values)))

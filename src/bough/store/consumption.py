@@ -176,7 +176,7 @@ class Consumption(Queries):
         updates, additions = [], []
         for change in changes:
             key = _key(change.account, change.granularity, change.since)
-            values = _bucket_columns(change.bucket)
+            values = bucket_columns(change.bucket)
             if change.is_new:
                 additions.append({name.removeprefix("own_"): value for name, value in key.items()} | values)
             else:
@@ -228,7 +228,7 @@ def to_bucket(row: Mapping[str, Any]) -> Bucket:
     )
 
 
-def _bucket_columns(bucket: Bucket) -> dict[str, Any]:
+def bucket_columns(bucket: Bucket) -> dict[str, Any]:
     columns = {"start": bucket.start, "until": bucket.until, **to_columns(bucket.flows), **to_columns(bucket.levels)}
     columns |= {f"{name}_hours": hours for name, hours in zip(LEVEL_NAMES, bucket.level_hours, strict=True)}
     for name, peak in zip(PEAK_NAMES, bucket.peaks, strict=True):

@@ -8,8 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from bough.domain.consumption import Granularity
-from bough.domain.consumption_metrics import Metric
-from bough.domain.consumption_periods import ProjectTerm
+from bough.domain.consumption_periods import ProjectTerm, StoredBucket
 from bough.ids import BranchId, OrganizationId, ProjectId
 from bough.store.queries import Queries, equals_param
 from bough.store.row_mapping import from_row
@@ -26,6 +25,9 @@ _TERMS = (
     .where(project_terms.c.project_id.in_(sa.bindparam("projects", expanding=True)))
     .order_by(project_terms.c.project_id, project_terms.c.since)
 )
+
+
+Buckets = Mapping[tuple[str, str], Mapping[datetime, Sequence[StoredBucket]]]  # by project and branch, by term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +97,15 @@ class ConsumptionReads(Queries):
             found.setdefault(ProjectId(row["project_id"]), []).append(from_row(ProjectTerm, row))
         return found
 
-    async def list_buckets(self, wanted: "BucketQuery") -> list[Mapping[str, Any]]:
-        """Return the buckets in the range, and the last one before it of each project or branch, oldest first."""
+    async def list_buckets(self, wanted: "BucketQuery") -> "Buckets":
+        """Return the buckets in the range, and the last one before it of each term, oldest first."""
         table = consumption.c
         own = [table.granularity == wanted.granularity.value, table.project_id.in_(wanted.project_ids)]
         if wanted.branch_ids is None:
             own.append(table.branch_id == "")
         else:
             own.append(table.branch_id.in_(wanted.branch_ids))
-        names = {name for metric in wanted.metrics for name in metric.columns}
-        key = ("project_id", "branch_id", "start", "since", "until")
-        columns = [table[name] for name in (*key, *sorted(names))]
+        columns = [table[name] for name in ("project_id", "branch_id", "since", "start", "until", *wanted.columns)]
         last = (
             sa.select(table.project_id, table.branch_id, table.since, sa.func.max(table.start).label("start"))
             .where(*own, table.start < wanted.start)
@@ -119,7 +119,16 @@ class ConsumptionReads(Queries):
             .where(*own, table.start >= wanted.start, table.start < wanted.end)
             .order_by(table.project_id, table.branch_id, table.start)
         )
-        return [*await self._all(before), *await self._all(inside)]
+        found: dict[tuple[str, str], dict[datetime, list[StoredBucket]]] = {}
+        place: tuple[Any, ...] = ()
+        own_buckets: list[StoredBucket] = []
+        for statement in (before, inside):
+            for row in await self._tuples(statement):
+                if row[:3] != place:  # the hash of a time is slow to compute
+                    place = row[:3]
+                    own_buckets = found.setdefault(row[:2], {}).setdefault(row[2], [])
+                own_buckets.append(StoredBucket(row[3], row[4], row[5:]))
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +138,7 @@ class BucketQuery:
     end: datetime
     project_ids: Sequence[ProjectId]
     branch_ids: Sequence[BranchId] | None = None  # None: the buckets of the projects
-    metrics: Sequence[Metric]
+    columns: Sequence[str]
 
 
 def _conditions(wanted: Range) -> list[sa.ColumnElement[bool]]:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from bough.domain.calendar_month import start_of_month
 from bough.domain.consumption import Granularity
-from bough.domain.consumption_metrics import STORED_HOURS_METRIC, Rest, held_row
+from bough.domain.consumption_metrics import STORED_HOURS_METRIC, Evaluator, Rest
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION
 from bough.store.queries import equals_param
 from bough.store.tables import branches, consumption, endpoints, project_terms, projects, usage
@@ -43,16 +43,17 @@ STORED_HOURS = (
 
 def sum_stored_hours(rows: Sequence[Mapping[str, Any]], org_id: str, now: datetime) -> float:
     """Return the byte-hours that the project has stored in the month, from the rows of STORED_HOURS."""
-    month = start_of_month(now)
+    month, evaluator = start_of_month(now), Evaluator([STORED_HOURS_METRIC])
     total = 0.0
     for number, row in enumerate(rows):
+        values = [row[name] for name in evaluator.columns]
         if row["org_id"] == UNCLAIMED_ORGANIZATION != org_id:
             continue
         if row["start"] >= month:
             rest = Rest.of(row["until"], now, is_held=False) if number == 0 else Rest(0.0, 0)
-            total += STORED_HOURS_METRIC.compute(row, rest)
+            total += sum(evaluator.compute(values, rest))
         elif number == 0:
-            total += STORED_HOURS_METRIC.compute(held_row(row), Rest.of(month, now, is_held=True))
+            total += sum(evaluator.compute(evaluator.hold(values), Rest.of(month, now, is_held=True)))
     return total
 
 

@@ -40,6 +40,11 @@ class Queries:
         result = await self._connection.execute(statement, values)
         return cast(Sequence[Mapping[str, Any]], result.mappings().all())
 
+    async def _tuples(self, statement: sa.Executable, **values: Any) -> Sequence[tuple[Any, ...]]:
+        """Return rows without their names, for thousands of rows."""
+        rows = (await self._connection.execute(statement, values)).all()
+        return cast(Sequence[tuple[Any, ...]], rows)
+
     async def _value(self, statement: sa.Executable, **values: Any) -> Any:
         return (await self._connection.execute(statement, values)).scalar()
 

@@ -50,11 +50,11 @@ async def get_account_consumption(
     window = query.to_window(granularity, begin, to)
     chosen = views.with_required(_parse_v1_metrics(request, ACCOUNT_METRICS, includes_all=include_v1_metrics))
     owner = _organization(caller, org_id, right=OrgRight.SEE_CONSUMPTION)
-    history = History(org_id=owner, window=window, metrics=chosen)
+    history = History(owner, window, chosen)
     async with services.store.read(slow=True) as rows:
         found = await rows.consumption_reads.list_projects(Range(org_id=owner, start=window.start))
         total = add_up_periods([periods async for _, periods in history.read_projects(rows, found)])
-    return views.write_response({"periods": views.show_periods(total, chosen, is_v2=False)})
+    return views.write_response("periods", views.PeriodWriter(chosen, is_v2=False).write(total))
 
 
 @router.get("/consumption_history/projects", response_model=views.ProjectsConsumption)
@@ -75,7 +75,7 @@ async def get_projects_consumption(
     """Get the consumption of each project of an organization, by default of the caller's own, newest first."""
     window = query.to_window(granularity, begin, to)
     chosen = views.with_required(_parse_v1_metrics(request, PROJECT_METRICS, includes_all=include_v1_metrics))
-    history = History(org_id=_organization(caller, org_id), window=window, metrics=chosen)
+    history = History(_organization(caller, org_id), window, chosen)
     page = _ProjectPage(history, query.parse_ids(request, "project_ids", ProjectId), limit, cursor)
     return await page.answer(caller, services, is_v2=False)
 
@@ -97,7 +97,7 @@ async def get_projects_consumption_v2(
     """Get the metrics of each project of an organization, newest first. `metrics` is required."""
     window = query.to_window(granularity, begin, to)
     chosen = query.parse_metrics(request, PROJECT_METRICS_V2, is_required=True)
-    history = History(org_id=_organization(caller, org_id), window=window, metrics=chosen)
+    history = History(_organization(caller, org_id), window, chosen)
     page = _ProjectPage(history, query.parse_ids(request, "project_ids", ProjectId), limit, cursor)
     return await page.answer(caller, services, is_v2=True)
 
@@ -124,21 +124,19 @@ async def get_branches_consumption_v2(
     if only is None:
         raise Invalid("project_ids: name at least one project.")
     only_branches = query.parse_ids(request, "branch_ids", BranchId)
-    history = History(org_id=_organization(caller, org_id), window=window, metrics=chosen)
+    history = History(_organization(caller, org_id), window, chosen)
     after = BranchId.parse(cursor) if cursor else None
     async with services.store.read(slow=True) as rows:
         await _check_cursor(rows, after)
         wanted = await _range(rows, caller, history, only)
         found = await rows.consumption_reads.list_branches(wanted, only_branches, limit + 1, after)
+        writer = views.PeriodWriter(chosen, is_v2=True)
         shown = [
-            {
-                "project_id": branch.project_id,
-                "branch_id": branch.id,
-                "periods": views.show_periods(periods, chosen, is_v2=True),
-            }
+            f'{{"project_id":"{branch.project_id}","branch_id":"{branch.id}","periods":{writer.write(periods)}}}'
             async for branch, periods in history.read_branches(rows, found[:limit])
         ]
-    return views.write_response({"branches": shown}, found[limit - 1].id if len(found) > limit else None)
+    more = found[limit - 1].id if len(found) > limit else None
+    return views.write_response("branches", f"[{','.join(shown)}]", more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +152,13 @@ class _ProjectPage:
             await _check_cursor(rows, after)
             wanted = await _range(rows, caller, self.history, self.only)
             found = await rows.consumption_reads.list_projects(wanted, self.limit + 1, after)
+            writer = views.PeriodWriter(self.history.metrics, is_v2=is_v2)
             shown = [
-                {
-                    "project_id": project.id,
-                    "periods": views.show_periods(periods, self.history.metrics, is_v2=is_v2),
-                }
+                f'{{"project_id":"{project.id}","periods":{writer.write(periods)}}}'
                 async for project, periods in self.history.read_projects(rows, found[: self.limit])
             ]
         more = found[self.limit - 1].id if len(found) > self.limit else None
-        return views.write_response({"projects": shown}, more)
+        return views.write_response("projects", f"[{','.join(shown)}]", more)
 
 
 def _organization(caller: Principal, org_id: str | None, *, right: OrgRight = OrgRight.READ) -> OrganizationId:

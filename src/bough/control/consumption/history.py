@@ -1,28 +1,27 @@
 """Reads the consumption history of projects and branches as periods."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from bough.chunks import iterate_chunks
-from bough.domain.consumption_metrics import Metric, Row
-from bough.domain.consumption_periods import Owner, Period, ProjectTerm, Window, build_periods
+from bough.domain.consumption_metrics import Evaluator, Metric
+from bough.domain.consumption_periods import Owner, Period, PeriodBuilder, ProjectTerm, StoredBucket, Window
 from bough.ids import BranchId, OrganizationId, ProjectId
-from bough.store.consumption_reads import BucketQuery, CountedBranch, CountedProject
+from bough.store.consumption_reads import BucketQuery, Buckets, CountedBranch, CountedProject
 from bough.store.store import Rows
 
-_BATCH_SIZE = 10  # projects or branches that are computed before others get a turn
-
-_Buckets = Mapping[tuple[str, str], Mapping[datetime, Sequence[Row]]]  # by project and branch, by term
+_BATCH_SIZE = 20  # projects or branches that are computed before others get a turn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """What is read: the buckets of an organization in a window."""
 
-    org_id: OrganizationId
-    window: Window
-    metrics: Sequence[Metric]
+    def __init__(self, org_id: OrganizationId, window: Window, metrics: Sequence[Metric]) -> None:
+        self.org_id = org_id
+        self.window = window
+        self.metrics = tuple(metrics)
+        self._evaluator = Evaluator(metrics)
+        self._builder = PeriodBuilder(window, self._evaluator)
 
     async def read_projects(
         self, rows: Rows, found: Sequence[CountedProject]
@@ -32,7 +31,7 @@ class History:
             buckets = await self._read_buckets(rows, [each.id for each in chunk])
             for each in chunk:
                 owner = Owner(created_at=each.created_at, deleted_at=each.deleted_at)
-                yield each, self._build(owner, terms.get(each.id), buckets.get((each.id, ""), {}))
+                yield each, self._build(owner, terms.get(each.id, ()), buckets.get((each.id, ""), {}))
 
     async def read_branches(
         self, rows: Rows, found: Sequence[CountedBranch]
@@ -44,31 +43,24 @@ class History:
             for each in chunk:
                 owner = Owner(created_at=each.created_at, deleted_at=each.deleted_at)
                 own = buckets.get((each.project_id, each.id), {})
-                yield each, self._build(owner, terms.get(each.project_id), own)
+                yield each, self._build(owner, terms.get(each.project_id, ()), own)
 
     def _build(
-        self,
-        owner: Owner,
-        terms: Sequence[ProjectTerm] | None,
-        buckets: Mapping[datetime, Sequence[Row]],
+        self, owner: Owner, terms: Sequence[ProjectTerm], buckets: Mapping[datetime, Sequence[StoredBucket]]
     ) -> list[Period]:
-        if terms is None:
-            return []  # nothing of the project has been counted yet
-        own = [term for term in terms if term.org_id == self.org_id]
-        return build_periods(owner, own, buckets, self.window, self.metrics)
+        """Without a term, nothing of the project has been counted yet."""
+        return self._builder.build(owner, [term for term in terms if term.org_id == self.org_id], buckets)
 
     async def _read_buckets(
         self, rows: Rows, project_ids: Sequence[ProjectId], branch_ids: Sequence[BranchId] | None = None
-    ) -> _Buckets:
-        query = BucketQuery(
-            granularity=self.window.granularity,
-            start=self.window.start,
-            end=self.window.end,
-            project_ids=project_ids,
-            branch_ids=branch_ids,
-            metrics=self.metrics,
+    ) -> Buckets:
+        return await rows.consumption_reads.list_buckets(
+            BucketQuery(
+                granularity=self.window.granularity,
+                start=self.window.start,
+                end=self.window.end,
+                project_ids=project_ids,
+                branch_ids=branch_ids,
+                columns=self._evaluator.columns,
+            )
         )
-        found: dict[tuple[str, str], dict[datetime, list[Row]]] = {}
-        for row in await rows.consumption_reads.list_buckets(query):
-            found.setdefault((row["project_id"], row["branch_id"]), {}).setdefault(row["since"], []).append(row)
-        return found
