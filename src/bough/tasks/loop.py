@@ -15,7 +15,9 @@ logger = log.get_logger(component="tasks")
 
 
 class Task(Protocol):
-    interval: float  # seconds between two runs
+    @property
+    def interval(self) -> float:
+        """Seconds between two runs, read after each run."""
 
     async def run(self) -> str:
         """Inspect, act, and return what was done as a short text, or an empty string."""

@@ -2,6 +2,7 @@
 
 from bough.store.tables.branches import branch_lineages, branches, lineages, snapshot_schedules, snapshots, volumes
 from bough.store.tables.columns import metadata
+from bough.store.tables.metrics import metric_chunks, metric_counters, metric_samples
 from bough.store.tables.people import (
     api_keys,
     invitations,
@@ -42,6 +43,9 @@ __all__ = [
     "mail_messages",
     "members",
     "metadata",
+    "metric_chunks",
+    "metric_counters",
+    "metric_samples",
     "operations",
     "organizations",
     "permissions",

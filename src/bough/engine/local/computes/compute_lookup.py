@@ -1,16 +1,23 @@
 """Finds the recorded computes that are alive, and where they listen. The methods block: call them in a thread."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from bough.engine.local.computes import postmaster, process
 from bough.engine.local.computes.pid_file import READY, PidFile
 from bough.engine.local.computes.postmaster_process import Postmaster
 from bough.engine.local.computes.postmaster_watcher import PostmasterWatcher
-from bough.engine.local.computes.process_usage import ProcessUsage, measure_processes, read_cpu_seconds
+from bough.engine.local.computes.process_usage import (
+    ProcessUsage,
+    measure_processes,
+    read_cpu_seconds,
+    read_start_ticks,
+)
 from bough.engine.local.computes.runs import ComputeRun, ComputeRuns, is_temporary
 from bough.engine.local.folders import Folders
 from bough.engine.local.isolation.system_users import SocketUsers
 from bough.engine.local.volumes.volumes import Volumes
+from bough.engine.port import ProcessSample
 from bough.ids import EndpointId, VolumeId
 
 
@@ -49,6 +56,21 @@ class ComputeLookup:
         pids = {endpoint: pid for endpoint, (_, pid) in self.find_alive().items()}
         seconds = read_cpu_seconds(set(pids.values()))
         return {endpoint: seconds[pid] for endpoint, pid in pids.items() if pid in seconds}
+
+    def sample_processes(self, read_memory: Callable[[str], int | None]) -> dict[EndpointId, ProcessSample]:
+        """`read_memory` returns the memory of a control group, if it is known."""
+        alive = self.find_alive()
+        seconds = read_cpu_seconds({pid for _, pid in alive.values()})
+        samples: dict[EndpointId, ProcessSample] = {}
+        for endpoint, (run, pid) in alive.items():
+            memory = read_memory(run.cgroup_name)
+            if memory is None:
+                usage = measure_processes(pid, exact=False)
+                memory = usage.memory_bytes if usage else 0
+            if pid in seconds:
+                name = f"{pid}/{read_start_ticks(pid)}"
+                samples[endpoint] = ProcessSample(run=name, cpu_seconds=seconds[pid], memory_bytes=memory)
+        return samples
 
     def measure_processes(self, endpoint: EndpointId) -> ProcessUsage | None:
         run = self._runs.get(endpoint)
