@@ -18,11 +18,11 @@ from bough.store.store import Rows, Store
 class ComputeCounters:
     def __init__(self) -> None:
         self._stored: dict[EndpointId, CounterReading] = {}
-        self._latest: dict[EndpointId, CounterReading] = {}
+        self._latest: dict[EndpointId, CounterReading] = {}  # not stored yet
 
     async def record(self, store: Store, found: Mapping[EndpointId, ComputeStatistics]) -> None:
         """Take the statistics of this round, and load the counters of computes that were suspended."""
-        self._latest = {endpoint: _to_reading(statistics) for endpoint, statistics in found.items()}
+        self._latest |= {endpoint: _to_reading(statistics) for endpoint, statistics in found.items()}
         unknown = found.keys() - self._stored.keys()
         if unknown:
             async with store.read() as rows:
@@ -41,8 +41,10 @@ class ComputeCounters:
 
     def commit(self, stored: Collection[str], active: Collection[EndpointId]) -> None:
         """Count from this sample on. Forget computes that do not run: their counters are in the store."""
-        kept = {each: reading for each, reading in self._stored.items() if each in active}
-        self._stored = kept | {each: reading for each, reading in self._latest.items() if each in stored}
+        known = self._stored | {each: reading for each, reading in self._latest.items() if each in stored}
+        self._stored = {each: reading for each, reading in known.items() if each in active}
+        unsaved = self._latest.keys() - stored
+        self._latest = {each: self._latest[each] for each in unsaved if each in active}
 
 
 class ReplicaLags:
