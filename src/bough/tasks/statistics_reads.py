@@ -17,7 +17,7 @@ from bough.ids import EndpointId
 from bough.tasks.inspections import InspectionPool
 from bough.tasks.round_robin import interleave_by_project
 
-CONCURRENCY = 8
+CONCURRENCY = 16
 MAX_OPENED = 64  # sessions opened in one round; each costs milliseconds of CPU time
 PHASE_SECONDS = 4.0  # what unresponsive computes can delay a round, for primaries and for read replicas
 # CPU time that shows activity without a client, such as a subscription or a scheduled job. An idle Postgres takes about
