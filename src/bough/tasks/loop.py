@@ -44,6 +44,10 @@ class Loop:
             await asyncio.sleep(max(0.05, soonest - clock.monotonic()))
 
     @property
+    def name(self) -> str:
+        return self._name
+
+    @property
     def tasks(self) -> tuple[Task, ...]:
         return tuple(self._due)
 
