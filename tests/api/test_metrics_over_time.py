@@ -56,7 +56,12 @@ async def test_an_endpoint_has_a_value_for_each_step_and_null_in_gaps(api_app: A
     start = last_minute() - 10 * MINUTE
     await add_samples(api_app, start, {endpoint: {"cpu_cores": 0.5, "rows_inserted": 2, "storage_bytes": 9}})
     await add_samples(api_app, start + 45, {endpoint: {"cpu_cores": 1.5, "rows_inserted": 0}})
-    query = {"from": at(start), "to": at(start + MINUTE), "metrics": "cpu_cores,rows_inserted", "step": 15}
+    query: dict[str, Any] = {
+        "from": at(start),
+        "to": at(start + MINUTE),
+        "metrics": "cpu_cores,rows_inserted",
+        "step": 15,
+    }
     response = await caller.client.get(path, params=query)
     assert response.status_code == 200
     assert response.json() == {
@@ -87,11 +92,11 @@ async def test_without_parameters_it_is_the_last_hour_with_all_metrics(api_app: 
 async def test_the_metrics_may_be_repeated_or_joined(caller: Caller) -> None:
     path, _, _ = await create_endpoint(caller)
     for query in (
-        [("metrics", "wal_bytes,blocks_hit")],
-        [("metrics", "wal_bytes"), ("metrics", "blocks_hit")],
-        [("metrics", " wal_bytes ,, blocks_hit"), ("metrics", "")],
+        "metrics=wal_bytes,blocks_hit",
+        "metrics=wal_bytes&metrics=blocks_hit",
+        "metrics=%20wal_bytes%20,,%20blocks_hit&metrics=",
     ):
-        body = (await caller.client.get(path, params=query)).json()
+        body = (await caller.client.get(f"{path}?{query}")).json()
         assert set(by_name(body)) == {("wal_bytes", "sum"), ("blocks_hit", "sum")}
 
 
@@ -106,7 +111,7 @@ async def test_a_branch_adds_its_computes_up(api_app: ApiApp, caller: Caller) ->
     start = last_minute() - 5 * MINUTE
     values = {"cpu_cores": 0.5, "rows_returned": 3, "storage_bytes": 100, "replica_lag_bytes": 0}
     await add_samples(api_app, start, {endpoint: values, replica: {**values, "replica_lag_bytes": 7}})
-    query = {"from": at(start), "to": at(start + MINUTE), "step": 60}
+    query: dict[str, Any] = {"from": at(start), "to": at(start + MINUTE), "step": 60}
     found = by_name((await caller.client.get(branch_path, params=query)).json())
     assert found["cpu_cores", "average"] == found["cpu_cores", "maximum"] == [1]
     assert found["rows_returned", "sum"] == [6]
@@ -120,7 +125,7 @@ async def test_the_machine_is_for_the_operator(api_app: ApiApp, caller: Caller) 
     start = last_minute() - 3 * MINUTE
     values = {"memory_used_bytes": 5, "memory_total_bytes": 9, "computes_running": 4, "load_average": 1.25}
     await add_samples(api_app, start, {MACHINE_SERIES: values}, MACHINE_FIELDS)
-    query = {"from": at(start), "to": at(start + MINUTE), "step": 15}
+    query: dict[str, Any] = {"from": at(start), "to": at(start + MINUTE), "step": 15}
     async with api_app.client(api_app.platform.key) as operator:
         response = await operator.get("/bough/machine/metrics", params=query)
     found = by_name(response.json())
@@ -158,7 +163,7 @@ async def test_what_cannot_be_answered_is_refused(caller: Caller, query: dict[st
 async def test_a_range_in_the_future_ends_now(caller: Caller) -> None:
     path, _, _ = await create_endpoint(caller)
     start = last_minute()
-    query = {"from": at(start), "to": at(start + 24 * HOUR), "step": 60}
+    query: dict[str, Any] = {"from": at(start), "to": at(start + 24 * HOUR), "step": 60}
     body = (await caller.client.get(path, params=query)).json()
     assert len(body["timestamps"]) in (1, 2, 3)
 
