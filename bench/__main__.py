@@ -35,6 +35,7 @@ from bench import (
     restart,
     restoring,
     results_page,
+    sampling,
     secret_checks,
     throughput,
     wake,
@@ -59,6 +60,7 @@ PROMISES: dict[str, Callable[[Sizes], Iterator[Promise]]] = {
     "restoring": restoring.measure,
     "replica": replica.measure,
     "crowd": crowd.measure,
+    "sampling": sampling.measure,
     "gateway": gateway.measure,
     "pooling": pooling.measure,
     "wake": wake.measure,
@@ -74,6 +76,7 @@ def main() -> int:
     promises: list[Promise] = []
     sizes = SMALL if options.small else FULL
     sizes = replace(sizes, running=options.running) if options.running else sizes
+    sizes = replace(sizes, sampled=options.sampled) if options.sampled else sizes
     complete = [_measure(name, sizes, promises, (console, notes)) for name in options.names]
     if sizes == FULL:
         now = datetime.now(UTC)
@@ -121,6 +124,12 @@ def _parse_options() -> argparse.Namespace:
         type=int,
         metavar="N",
         help=f"number of running computes in crowd (default: {FULL.running}); writes no results",
+    )
+    parser.add_argument(
+        "--sampled",
+        type=int,
+        metavar="N",
+        help=f"number of running computes in sampling (default: {FULL.sampled}); writes no results",
     )
     options = parser.parse_args()
     for name in options.names:

@@ -25,6 +25,8 @@ class Sizes:
     suspended: int = 200  # crowd: branches of one project
     running: int = 1000
     idle_seconds: int = 60  # crowd: seconds for the CPU time of control with idle computes
+    sampled: int = 500  # sampling: running computes
+    sampling_seconds: int = 60  # sampling: per window
     instant_calls: int = 20  # instant: per round
     instant_seconds: float = 5.0  # instant: sustained calls per round
 
@@ -51,6 +53,8 @@ SMALL = Sizes(
     suspended=10,
     running=10,
     idle_seconds=10,
+    sampled=10,
+    sampling_seconds=15,
     instant_calls=3,
     instant_seconds=1.0,
 )

@@ -384,6 +384,8 @@ CASES = (
     _case("GET", "/bough/postgres", "run the platform"),
     _case("POST", f"/bough{E}/restart", "run the platform"),
     _case("GET", "/bough/extensions", "read", _at("/bough/extensions?project_id={project_id}")),
+    *(_case("GET", f"/bough{each}/metrics", "read") for each in (B, E)),
+    _case("GET", "/bough/machine/metrics", "run the platform"),
     _case("GET", "/bough/users", "run the platform"),
     _case("POST", "/bough/users", "run the platform", _at("/bough/users", {"email": "new@example.com"}), status=201),
     _case("POST", "/bough/users/{user_id}/reset", "run the platform", _somebody),

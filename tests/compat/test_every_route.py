@@ -88,6 +88,7 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     endpoint = f"{project}/endpoints/{created['endpoints'][0]['id']}"
     assert (await client.get(f"{project}/endpoints")).json()["endpoints"]
     assert (await client.get(endpoint)).status_code == 200
+    assert (await client.get(f"/bough{endpoint}/metrics")).json()["series"]
     assert (await client.patch(endpoint, json={"endpoint": {"pooler_enabled": True}})).status_code == 200
     for verb in ("start", "suspend", "restart"):
         assert (await client.post(f"{endpoint}/{verb}")).status_code == 200
@@ -136,6 +137,7 @@ async def _operator(app: ApiApp) -> None:
         assert created.json()["user"] in (await operator.get("/bough/users")).json()["users"]
         assert (await operator.post(f"/bough/users/{created.json()['user']['id']}/reset")).json()["link"]
         assert (await operator.get("/bough/audit", params={"action": "reset_user"})).json()["audit"]
+        assert (await operator.get("/bough/machine/metrics")).json()["series"]
 
 
 async def _organizations(caller: Caller) -> None:

@@ -12,7 +12,9 @@ from support.postgres import PostgresServer
 from support.stores import BACKENDS, open_store
 
 # Contracts that do not depend on the driver. The everyday tier tests them on one.
-_ON_ONE_DRIVER = frozenset({"test_engine_changes.py", "test_engine_computes.py", "test_engine_inspection.py"})
+_ON_ONE_DRIVER = frozenset(
+    {"test_engine_changes.py", "test_engine_computes.py", "test_engine_inspection.py", "test_engine_sampling.py"}
+)
 
 __all__ = ["driver_folder", "engine", "settings", "spec", "store", "workspace"]
 

@@ -23,7 +23,17 @@ async def test_it_follows_one_that_runs(primary: Compute) -> None:
     await write_wal(primary, 6)
     await insert_numbers(primary, 2)
     await wait_for_numbers(replica, 1, 2)
-    assert await primary.home.engine.read_replica_state(replica.spec.endpoint_id) is ReplicaState.FOLLOWING
+    engine = primary.home.engine
+    assert await engine.read_replica_state(replica.spec.endpoint_id) is ReplicaState.FOLLOWING
+    written = await engine.read_statistics(primary.spec.endpoint_id)
+    replayed = await engine.read_statistics(replica.spec.endpoint_id)
+    assert written is not None
+    assert replayed is not None
+    assert (written.replayed_position, replayed.wal_position) == (None, None)
+    assert written.wal_position is not None
+    assert replayed.replayed_position is not None
+    assert 0 < replayed.replayed_position <= written.wal_position + 2**24  # WAL of the background writer
+    assert replayed.replay_age_seconds is not None
 
 
 async def test_it_is_made_of_one_that_sleeps_and_is_handed_what_that_wrote_later(primary: Compute) -> None:

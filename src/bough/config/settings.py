@@ -84,6 +84,11 @@ class Settings(HomePaths, frozen=True, extra="forbid"):
     rate_per_second_and_route: int = Field(40, ge=1, description="API requests per second per key and route")
     rate_per_minute_and_address: int = Field(300, ge=1, description="API requests per minute per address without a key")
     body_limit: int = Field(1024 * 1024, ge=1024, description="maximum size of a request body in bytes")
+    metrics_disk_bytes: int = Field(
+        256 * 1024**2,
+        ge=0,
+        description="bytes in the store for metrics over time; the oldest are deleted first; 0: nothing is sampled",
+    )
     metrics_open: bool = Field(False, description="whether /metrics is readable without the token in keys/metrics")
     hold_seconds: float = Field(
         5.0, ge=0, description="seconds that a request waits for a conflicting operation before it fails with 423"

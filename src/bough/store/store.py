@@ -20,6 +20,8 @@ from bough.store.invitations import Invitations
 from bough.store.lineages import Lineages
 from bough.store.mail_messages import MailMessages
 from bough.store.members import Members
+from bough.store.metric_roll_ups import MetricRollUps
+from bough.store.metrics import Metrics
 from bough.store.operations import Operations
 from bough.store.organizations import Organizations
 from bough.store.prepared_databases import PreparedDatabases
@@ -75,6 +77,8 @@ class Rows:
         self.consumption = Consumption(connection)
         self.consumption_reads = ConsumptionReads(connection)
         self.storage_levels = StorageLevels(connection)
+        self.metrics = Metrics(connection)
+        self.metric_roll_ups = MetricRollUps(connection)
         self.gateway_workers = GatewayWorkers(connection)
         self.idempotency = Idempotency(connection)
         self.audit = Audit(connection)

@@ -15,7 +15,9 @@ logger = log.get_logger(component="tasks")
 
 
 class Task(Protocol):
-    interval: float  # seconds between two runs
+    @property
+    def interval(self) -> float:
+        """Seconds between two runs, read after each run."""
 
     async def run(self) -> str:
         """Inspect, act, and return what was done as a short text, or an empty string."""
@@ -40,6 +42,10 @@ class Loop:
                 await asyncio.sleep(1)
             soonest = min(self._due.values())
             await asyncio.sleep(max(0.05, soonest - clock.monotonic()))
+
+    @property
+    def name(self) -> str:
+        return self._name
 
     @property
     def tasks(self) -> tuple[Task, ...]:

@@ -17,6 +17,7 @@ from bough.tasks.delete_old_consumption import DeleteOldConsumption
 from bough.tasks.enforce_quotas import EnforceQuotas
 from bough.tasks.enforce_storage_limits import EnforceStorageLimits
 from bough.tasks.expire_branches import ExpireBranches
+from bough.tasks.expire_metrics import ExpireMetrics
 from bough.tasks.expire_snapshots import ExpireSnapshots
 from bough.tasks.expire_unclaimed import ExpireUnclaimed
 from bough.tasks.flush_key_usage import FlushKeyUsage
@@ -32,7 +33,9 @@ from bough.tasks.reconcile_computes import ReconcileComputes
 from bough.tasks.renew_certificates import RenewCertificates
 from bough.tasks.repair_replicas import RepairReplicas
 from bough.tasks.retire_volumes import RetireVolumes
+from bough.tasks.roll_up_metrics import RollUpMetrics
 from bough.tasks.rotate_logs import RotateLogs
+from bough.tasks.sample_computes import SampleComputes
 from bough.tasks.scale_computes import ScaleComputes
 from bough.tasks.send_mail import SendMail
 from bough.tasks.suspend_idle import SuspendIdle
@@ -71,9 +74,12 @@ def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tup
         "postgres builds": FollowPostgresBuilds(engine),
         "stored data": CountStorage(store),
     }
+    if settings.metrics_disk_bytes:
+        own_loops["samples"] = SampleComputes(store, engine, activity, services.compute_measurements)
     return (
         Loop(store, _create_tasks(services, engine, tls_files)),
         Loop(store, _create_quick_tasks(services), "quick tasks"),
+        Loop(store, (RollUpMetrics(store), ExpireMetrics(settings, store)), "metrics"),
         *(Loop(store, (task,), name) for name, task in own_loops.items()),
     )
 

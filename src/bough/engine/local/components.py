@@ -9,6 +9,7 @@ from bough.engine.local.collations import CollationChecks
 from bough.engine.local.computes.compute_launcher import ComputeLauncher
 from bough.engine.local.computes.compute_sizes import ComputeSizes
 from bough.engine.local.computes.computes import Computes
+from bough.engine.local.computes.kept_sessions import KeptSessions
 from bough.engine.local.computes.read_only import ReadOnlyComputes
 from bough.engine.local.computes.replication_slots import ReplicationSlots
 from bough.engine.local.computes.replication_status import ReplicationMonitor
@@ -27,6 +28,7 @@ from bough.engine.local.isolation.sandbox import Sandbox
 from bough.engine.local.project_users import ProjectUsers
 from bough.engine.local.replicas import Replicas
 from bough.engine.local.resource_locks import ResourceLocks
+from bough.engine.local.sampling import LocalSampling
 from bough.engine.local.templates import Templates
 from bough.engine.local.threads import NamedLocks
 from bough.engine.local.volume_packer import VolumePacker
@@ -78,6 +80,8 @@ class EngineComponents:
         self.inspection = LocalInspection(
             self.running, self.replication_monitor, self.sizes, self.folders, self.volumes, floor=floor
         )
+        self.kept_sessions = KeptSessions()
+        self.sampling = LocalSampling(self.running, self.kept_sessions, self.folders, floor=floor)
         self.collation_checks = CollationChecks(self.running, self.volumes)
         self.extension_checks = ExtensionChecks(self.running, self.volumes)
         self.warm = WarmPool(

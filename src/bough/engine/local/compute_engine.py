@@ -24,6 +24,7 @@ class LocalComputeEngine:
         self._computes = components.computes
         self._extension_checks = components.extension_checks
         self._inspection = components.inspection
+        self._kept_sessions = components.kept_sessions
         self._install_catalog = components.install_catalog
         self._locks = components.locks
         self._read_only_computes = components.read_only_computes
@@ -57,6 +58,7 @@ class LocalComputeEngine:
             is_unassigned = not await self._warm.is_assigned(endpoint)
         async with self._resource_locks.lock(endpoint):
             await self._extension_checks.check_before_stop(endpoint)
+            self._kept_sessions.drop(endpoint)
             await self._running.stop(endpoint, immediate=is_unassigned)
 
     async def resize(self, endpoint: EndpointId, cu: float) -> None:

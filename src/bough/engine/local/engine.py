@@ -1,7 +1,7 @@
 """The engine of one machine: implements the engine port with the other modules of this package."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -23,14 +23,17 @@ from bough.engine.port import (
     BranchContents,
     Build,
     Capabilities,
+    ComputeStatistics,
     ComputeUsage,
     ContentsQuery,
     HistoryStatus,
     IndexToRebuild,
     LoadSample,
+    MachineSample,
     Observation,
     OfferedExtensions,
     Origin,
+    ProcessSample,
     Readiness,
     ReplicaState,
     StorageUsage,
@@ -54,6 +57,7 @@ class LocalEngine:
         self._builds = PostgresBuilds(self._components, settings, spare_cu)
         self._history = self._components.history
         self._inspection = self._components.inspection
+        self._sampling = self._components.sampling
 
     async def prepare(self, progress: Progress = ignore_progress) -> None:
         """Ensure folders, installs and templates; remove what a crash left, and adopt running computes."""
@@ -80,6 +84,7 @@ class LocalEngine:
 
     async def close(self) -> None:
         await self._components.warm.close()
+        await self._sampling.retain_sessions(())
         await asyncio.to_thread(self._components.packer.close)
         await asyncio.to_thread(self._components.volumes.close)
         await asyncio.to_thread(self._components.thin_space.close)
@@ -196,6 +201,18 @@ class LocalEngine:
 
     async def measure_storage(self, endpoint: EndpointId) -> StorageUsage | None:
         return await self._inspection.measure_storage(endpoint)
+
+    async def sample_machine(self) -> MachineSample:
+        return await self._sampling.sample_machine()
+
+    async def sample_processes(self) -> Mapping[EndpointId, ProcessSample]:
+        return await self._sampling.sample_processes()
+
+    async def read_statistics(self, endpoint: EndpointId) -> ComputeStatistics | None:
+        return await self._sampling.read_statistics(endpoint)
+
+    async def retain_sessions(self, endpoints: Collection[EndpointId]) -> None:
+        await self._sampling.retain_sessions(endpoints)
 
     async def read_compute_contents(
         self, endpoint: EndpointId, query: ContentsQuery = DEFAULT_CONTENTS_QUERY

@@ -3,6 +3,7 @@
 from bough.store.tables.branches import branch_lineages, branches, lineages, snapshot_schedules, snapshots, volumes
 from bough.store.tables.columns import metadata
 from bough.store.tables.consumption import consumption, consumption_levels, consumption_state, project_terms
+from bough.store.tables.metrics import metric_chunks, metric_counters, metric_samples
 from bough.store.tables.people import (
     api_keys,
     invitations,
@@ -46,6 +47,9 @@ __all__ = [
     "mail_messages",
     "members",
     "metadata",
+    "metric_chunks",
+    "metric_counters",
+    "metric_samples",
     "operations",
     "organizations",
     "permissions",

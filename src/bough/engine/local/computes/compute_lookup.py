@@ -1,16 +1,25 @@
 """Finds the recorded computes that are alive, and where they listen. The methods block: call them in a thread."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bough.engine.local.computes import postmaster, process
+from bough.engine.local.computes.memory_readings import MemoryReadings
 from bough.engine.local.computes.pid_file import READY, PidFile
 from bough.engine.local.computes.postmaster_process import Postmaster
 from bough.engine.local.computes.postmaster_watcher import PostmasterWatcher
-from bough.engine.local.computes.process_usage import ProcessUsage, measure_processes, read_cpu_seconds
+from bough.engine.local.computes.process_usage import (
+    ProcessUsage,
+    measure_processes,
+    read_cpu_seconds,
+    read_start_ticks,
+)
 from bough.engine.local.computes.runs import ComputeRun, ComputeRuns, is_temporary
 from bough.engine.local.folders import Folders
 from bough.engine.local.isolation.system_users import SocketUsers
 from bough.engine.local.volumes.volumes import Volumes
+from bough.engine.port import ProcessSample
 from bough.ids import EndpointId, VolumeId
 
 
@@ -21,6 +30,7 @@ class ComputeLookup:
         self._socket_users = socket_users
         self._runs = runs
         self._watcher = PostmasterWatcher(self.find)
+        self._memory_readings = MemoryReadings()
 
     def find_sockets(self, endpoint: EndpointId) -> Path | None:
         run = self._runs.get(endpoint)
@@ -50,6 +60,19 @@ class ComputeLookup:
         seconds = read_cpu_seconds(set(pids.values()))
         return {endpoint: seconds[pid] for endpoint, pid in pids.items() if pid in seconds}
 
+    def sample_processes(self, read_memory: Callable[[str], int | None]) -> dict[EndpointId, ProcessSample]:
+        """`read_memory` returns the memory of a control group, if it is known."""
+        alive = self.find_alive()
+        seconds = read_cpu_seconds({pid for _, pid in alive.values()})
+        samples: dict[EndpointId, ProcessSample] = {}
+        for endpoint, (run, pid) in alive.items():
+            if (used := seconds.get(pid)) is not None:
+                name, read = f"{pid}/{read_start_ticks(pid)}", partial(_read_memory, run, pid, read_memory)
+                memory = self._memory_readings.get(endpoint, name, used, read)
+                samples[endpoint] = ProcessSample(run=name, cpu_seconds=used, memory_bytes=memory)
+        self._memory_readings.retain(samples.keys())
+        return samples
+
     def measure_processes(self, endpoint: EndpointId) -> ProcessUsage | None:
         run = self._runs.get(endpoint)
         server = self.find(run) if run else None
@@ -70,3 +93,11 @@ class ComputeLookup:
 
     def _data(self, run: ComputeRun) -> Path:
         return self._volumes.folder(run.volume_id).data
+
+
+def _read_memory(run: ComputeRun, pid: int, read_group: Callable[[str], int | None]) -> int:
+    memory = read_group(run.cgroup_name)
+    if memory is not None:
+        return memory
+    usage = measure_processes(pid, exact=False)
+    return usage.memory_bytes if usage else 0

@@ -15,6 +15,7 @@ from bough.engine.local.isolation import processes
 
 _PSS = re.compile(rb"^Pss:\s+(\d+) kB$", re.MULTILINE)
 _STAT_BYTES = 4096  # more than the kernel writes to /proc/PID/stat
+_START = 19  # starttime: field 22
 _TICKS = slice(11, 15)  # utime to cstime: fields 14 to 17 of proc(5), counted from the `)` after field 2
 
 
@@ -37,6 +38,12 @@ def measure_processes(pid: int, *, exact: bool = True) -> ProcessUsage | None:
     ticks += sum(_read_ticks(each) or 0 for each in descendants)
     memory_bytes = sum(map(_read_pss_bytes if exact else _read_unshared_bytes, [pid, *descendants]))
     return ProcessUsage(memory_bytes=memory_bytes, cpu_seconds=ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def read_start_ticks(pid: int) -> int | None:
+    """Return when the process was started, which tells it from another one that had the same pid."""
+    fields = _read_stat_fields(pid)
+    return None if fields is None else int(fields[_START])
 
 
 def read_cpu_seconds(postmasters: Collection[int]) -> dict[int, float]:

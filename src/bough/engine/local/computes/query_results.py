@@ -11,9 +11,11 @@ from typing import Any
 
 from bough.chunks import iterate_chunks
 from bough.domain.lsn import is_lsn
-from bough.engine.port import BranchContents, ObservedDatabase, ObservedRole, StorageUsage
+from bough.engine.port import BranchContents, ComputeStatistics, ObservedDatabase, ObservedRole, StorageUsage
+from bough.ids import VolumeId
 from bough.postgres import scram, wal
 from bough.postgres.backup import BackupEnd
+from bough.postgres.database_statistics import COLUMNS
 from bough.postgres.replication import ReplicaStatus
 from bough.postgres.server_status import ServerStatus
 
@@ -150,15 +152,29 @@ def parse_server_status(row: Any) -> ServerStatus:
     return ServerStatus(started_at=parse_timestamp(row["started_at"]), wal=parse_optional_number(row["wal"]))
 
 
-def parse_standby_status(row: Any) -> ReplicaStatus:
-    age = row["age"]
-    if age is not None and (type(age) is not float or not math.isfinite(age)):
+def parse_statistics(row: Any, volume_id: VolumeId) -> ComputeStatistics:
+    return ComputeStatistics(
+        volume_id=volume_id,
+        reset_at=parse_optional_timestamp(row["reset_at"]),
+        counts={name: parse_number(row[name]) for name in COLUMNS},
+        wal_position=parse_optional_number(row["wal_position"]),
+        replayed_position=parse_optional_number(row["replayed_position"]),
+        replay_age_seconds=_parse_optional_age(row["replay_age"]),
+    )
+
+
+def _parse_optional_age(value: object) -> float | None:
+    if value is not None and (type(value) is not float or not math.isfinite(value)):
         raise ValueError("not an age")
+    return value
+
+
+def parse_standby_status(row: Any) -> ReplicaStatus:
     return ReplicaStatus(
         is_in_recovery=parse_bool(row["is_in_recovery"]),
         is_paused=parse_bool(row["is_paused"]),
         is_streaming=parse_bool(row["is_streaming"]),
         received_lsn=parse_optional_number(row["received"]),
         replayed_lsn=parse_optional_number(row["replayed"]),
-        replay_age_seconds=age,
+        replay_age_seconds=_parse_optional_age(row["age"]),
     )

@@ -19,7 +19,7 @@ from bough.engine.local.isolation.cgroups import Cgroups
 from bough.engine.local.isolation.system_users import SocketUsers
 from bough.engine.local.threads import run_shielded
 from bough.engine.local.volumes.volumes import Volumes
-from bough.engine.port import EngineError
+from bough.engine.port import EngineError, ProcessSample
 from bough.ids import EndpointId, VolumeId
 
 SETTLE_TIMEOUT = 10.0
@@ -63,6 +63,10 @@ class RunningComputes:
     async def read_cpu_seconds(self) -> dict[EndpointId, float]:
         """Return the CPU time of each live compute since it started."""
         return await asyncio.to_thread(self._lookup.read_cpu_seconds)
+
+    async def sample_processes(self) -> dict[EndpointId, ProcessSample]:
+        """Sample each live compute, including spares."""
+        return await asyncio.to_thread(self._lookup.sample_processes, self._cgroups.read_unreclaimable_bytes)
 
     async def has_compute(self, volume: VolumeId) -> bool:
         """Return whether any compute runs on the volume, including temporary and spare ones."""
