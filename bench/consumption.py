@@ -121,10 +121,8 @@ def _buckets(begin: datetime, now: datetime) -> Iterator[tuple[Granularity, Buck
             size = 10**9 + number * 10**6
             stored = Levels(root_bytes=size, history_bytes=size // 3, stored_bytes=size * 4 // 3, logical_bytes=size)
             flows = Flows(active_seconds=100.0, compute_seconds=25.0, bytes_out=10**6, written_bytes=10**7)
-            following = record(bucket, granularity, at, flows, stored)
-            if following.start != bucket.start and bucket.start >= kept_since:
-                yield granularity, bucket
-            bucket = following
+            *closed, bucket = record(bucket, granularity, at, flows, stored)
+            yield from ((granularity, each) for each in closed if each.start >= kept_since)
         yield granularity, bucket
 
 

@@ -74,8 +74,8 @@ def play(steps: Sequence[tuple[timedelta, Flows, Levels | None]], granularity: G
     for gap, used, changed in steps:
         at += gap
         held = held if changed is None else changed
-        newest = record(newest, granularity, at, used, held)
-        buckets[newest.start] = newest
+        buckets |= {each.start: each for each in record(newest, granularity, at, used, held)}
+        newest = buckets[granularity.start_of(at)]
         model.use(at, used)
         model.store(at, held)
     return [to_stored(each) for each in buckets.values()], model, at
@@ -132,8 +132,8 @@ def test_hours_days_and_months_agree(steps: Any, after: timedelta) -> None:
 
 def test_a_clock_that_was_set_back_counts_no_time_twice() -> None:
     first = Bucket.begin(Granularity.DAILY.start_of(BEGIN), BEGIN, Levels(root_bytes=10))
-    later = record(first, Granularity.DAILY, BEGIN + timedelta(hours=2), Flows(), Levels(root_bytes=10))
-    back = record(later, Granularity.DAILY, BEGIN + timedelta(hours=1), Flows(bytes_out=3), Levels(root_bytes=20))
+    (later,) = record(first, Granularity.DAILY, BEGIN + timedelta(hours=2), Flows(), Levels(root_bytes=10))
+    (back,) = record(later, Granularity.DAILY, BEGIN + timedelta(hours=1), Flows(bytes_out=3), Levels(root_bytes=20))
     assert (back.until, back.level_hours[0], back.flows.bytes_out) == (later.until, 20.0, 3)
 
 

@@ -84,11 +84,14 @@ class Peak:
 
     def advance(self, level: int, since: datetime, until: datetime, now_level: int) -> "Peak":
         """Hold `level` from `since` until `until`, when it becomes `now_level`."""
-        hours = count_hour_borders(since, until)
-        past, last = self.past_hours, self.last_hour
-        if hours:
-            past, last = past + last + (hours - 1) * level, level
-        return Peak(max(self.highest, now_level), past, max(last, now_level))
+        held = self.hold(level, count_hour_borders(since, until))
+        return Peak(max(held.highest, now_level), held.past_hours, max(held.last_hour, now_level))
+
+    def hold(self, level: int, begun_hours: int) -> "Peak":
+        """Hold a level while so many hours begin."""
+        if not begun_hours:
+            return self
+        return Peak(self.highest, self.past_hours + self.last_hour + (begun_hours - 1) * level, level)
 
 
 def count_hour_borders(since: datetime, until: datetime) -> int:
@@ -131,13 +134,31 @@ class Bucket:
     def add_flows(self, flows: Flows) -> "Bucket":
         return replace(self, flows=self.flows + flows)
 
+    def close(self, end: datetime) -> "Bucket":
+        """Hold the levels until the end of the bucket, so that a reader need not."""
+        if self.until >= end:
+            return self
+        hours, begun = (end - self.until) / _HOUR, count_hour_borders(self.until, end) - 1
+        return replace(
+            self,
+            until=end,
+            level_hours=tuple(
+                sum_ + getattr(self.levels, name) * hours
+                for name, sum_ in zip(LEVEL_NAMES, self.level_hours, strict=True)
+            ),
+            peaks=tuple(
+                peak.hold(getattr(self.levels, name), begun) for name, peak in zip(PEAK_NAMES, self.peaks, strict=True)
+            ),
+        )
 
-def record(newest: Bucket, granularity: Granularity, at: datetime, flows: Flows, levels: Levels) -> Bucket:
-    """Return the bucket to store after `flows` were used until `at`, when the levels became `levels`.
 
-    `newest` is the newest bucket, which does not begin after `at`.
+def record(newest: Bucket, granularity: Granularity, at: datetime, flows: Flows, levels: Levels) -> list[Bucket]:
+    """Return the buckets to store after `flows` were used until `at`, when the levels became `levels`.
+
+    `newest` is the newest bucket, which does not begin after `at`. If another one begins, it is closed and comes first.
     """
     start = granularity.start_of(at)
-    if newest.start < start:
-        newest = Bucket.begin(start, start, newest.levels)
-    return newest.set_levels(at, levels).add_flows(flows)
+    if newest.start == start:
+        return [newest.set_levels(at, levels).add_flows(flows)]
+    closed = newest.close(granularity.end_of(newest.start))
+    return [closed, Bucket.begin(start, start, newest.levels).set_levels(at, levels).add_flows(flows)]

@@ -141,7 +141,7 @@ async def _record(rows: Rows, changes: Mapping[Account, _Change], at: datetime) 
             for granularity in Granularity:
                 bucket = newest.get((account, granularity))
                 writer = _BucketWriter(rows, account, granularity, before)
-                buckets.append(await writer.write(bucket, at, change.flows, levels))
+                buckets += await writer.write(bucket, at, change.flows, levels)
         await rows.consumption.save_buckets(buckets)
         await rows.consumption.save_levels(after, known=known)
 
@@ -153,22 +153,24 @@ class _BucketWriter:
     granularity: Granularity
     before: KnownLevels
 
-    async def write(self, newest: Bucket | None, at: datetime, flows: Flows, levels: Levels) -> BucketChange:
+    async def write(self, newest: Bucket | None, at: datetime, flows: Flows, levels: Levels) -> list[BucketChange]:
         start = self.granularity.start_of(at)
         if newest is not None and newest.start > start:
             newest, later = await self._go_back(start)
             flows = sum(later, flows)
-        is_new = newest is None or newest.start != start
+        known = None if newest is None else newest.start
         if newest is None:
             newest = Bucket.begin(start, max(start, min(self.before.since, at)), self.before.levels)
-        bucket = record(newest, self.granularity, at, flows, levels)
-        return BucketChange(
-            account=self.account,
-            granularity=self.granularity,
-            since=self.before.since,
-            bucket=bucket,
-            is_new=is_new,
-        )
+        return [
+            BucketChange(
+                account=self.account,
+                granularity=self.granularity,
+                since=self.before.since,
+                bucket=bucket,
+                is_new=bucket.start != known,
+            )
+            for bucket in record(newest, self.granularity, at, flows, levels)
+        ]
 
     async def _go_back(self, start: datetime) -> tuple[Bucket | None, list[Flows]]:
         """The clock was set back: what was counted for later buckets belongs to the present one."""
