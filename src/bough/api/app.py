@@ -16,6 +16,7 @@ from bough.api.dependencies import IdempotentReplay
 from bough.api.extensions import audit, postgres_builds, postgres_extensions
 from bough.api.extensions import invitations as own_invitations
 from bough.api.extensions import organizations as own_organizations
+from bough.api.extensions import statements as own_statements
 from bough.api.extensions import users as accounts
 from bough.api.middleware import RequestMiddleware
 from bough.api.proxies import TrustedProxies
@@ -31,6 +32,7 @@ from bough.api.v2 import (
     organization_keys,
     organizations,
     permissions,
+    preload_libraries,
     project_members,
     projects,
     recoveries,
@@ -74,6 +76,8 @@ _ROUTERS = (
     accounts.router,
     postgres_builds.router,
     postgres_extensions.router,
+    preload_libraries.router,
+    own_statements.router,
 )
 
 

@@ -6,7 +6,7 @@ the notification queue, exported snapshots, transaction status, and the WAL that
 
 from collections.abc import Mapping
 
-from bough.postgres import MAINTENANCE_DATABASE, activity
+from bough.postgres import MAINTENANCE_DATABASE, activity, statement_statistics
 from bough.postgres.postgresql_conf import COMPUTE_DEFAULTS
 from bough.postgres.replication import SLOT_PREFIX
 from bough.postgres.tenant_settings.table import SLOT_WAL_KEEP_SIZE
@@ -55,7 +55,8 @@ SELECT_STORED_BYTES = f"""
            pg_catalog.pg_size_bytes(pg_catalog.current_setting('{TEMP_FILE_LIMIT}')) as temp_file_bytes,
            not pg_catalog.pg_is_in_recovery()
                and pg_catalog.has_database_privilege('public', 'template1', 'connect') as is_public,
-           ({activity.IS_BUSY}) as is_busy
+           ({activity.IS_BUSY}) as is_busy,
+           coalesce({statement_statistics.TEXT_FILE_BYTES}, 0) as statement_text_bytes
 """
 
 # Creating a database from `template1` needs no connection to it. `postgres` stays open because many tools connect to it

@@ -27,6 +27,7 @@ from bough.engine.local.isolation.sandbox import Sandbox
 from bough.engine.local.project_users import ProjectUsers
 from bough.engine.local.replicas import Replicas
 from bough.engine.local.resource_locks import ResourceLocks
+from bough.engine.local.statements import LocalStatements
 from bough.engine.local.templates import Templates
 from bough.engine.local.threads import NamedLocks
 from bough.engine.local.volume_packer import VolumePacker
@@ -78,6 +79,7 @@ class EngineComponents:
         self.inspection = LocalInspection(
             self.running, self.replication_monitor, self.sizes, self.folders, self.volumes, floor=floor
         )
+        self.statements = LocalStatements(self.running)
         self.collation_checks = CollationChecks(self.running, self.volumes)
         self.extension_checks = ExtensionChecks(self.running, self.volumes)
         self.warm = WarmPool(

@@ -1,6 +1,7 @@
 """The engine port: branches that hold data, and computes that serve them.
 
-It is split by user into five protocols: BranchEngine, ComputeEngine, HistoryEngine, EngineInspection and BuildsEngine.
+It is split by user into six protocols: BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, BuildsEngine and
+StatementEngine.
 Every `ensure_…` method is idempotent, also after a crash in the middle of a call. The port speaks of branches, volumes
 and endpoints, never of folders and pids, so that an engine can be this machine or a cluster.
 """
@@ -28,6 +29,16 @@ from bough.engine.port.contents import (
 from bough.engine.port.errors import EngineError, VolumeHasDependents
 from bough.engine.port.history import HistoryEngine, HistoryStatus
 from bough.engine.port.inspection import Capabilities, ComputeUsage, EngineInspection, Observation, StorageUsage
+from bough.engine.port.statements import (
+    RunningStatement,
+    SignalOutcome,
+    StatementCounts,
+    StatementEngine,
+    StatementStatistics,
+    StatementText,
+    StatisticsQuery,
+    StatisticsUnavailable,
+)
 
 __all__ = [
     "DEFAULT_CONTENTS_QUERY",
@@ -56,10 +67,18 @@ __all__ = [
     "Origin",
     "Readiness",
     "ReplicaState",
+    "RunningStatement",
+    "SignalOutcome",
+    "StatementCounts",
+    "StatementEngine",
+    "StatementStatistics",
+    "StatementText",
+    "StatisticsQuery",
+    "StatisticsUnavailable",
     "StorageUsage",
     "VolumeHasDependents",
 ]
 
 
-class Engine(BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, BuildsEngine, Protocol):
+class Engine(BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, BuildsEngine, StatementEngine, Protocol):
     """The whole port, for modules that pass it on. Callers declare the protocol they need."""
