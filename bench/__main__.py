@@ -35,6 +35,7 @@ from bench import (
     restoring,
     results_page,
     secret_checks,
+    statements,
     throughput,
     wake,
 )
@@ -54,6 +55,7 @@ PROMISES: dict[str, Callable[[Sizes], Iterator[Promise]]] = {
     "postgres_builds": postgres_builds.measure,
     "branching": branching.measure,
     "archiving": archiving.measure,
+    "statements": statements.measure,
     "restoring": restoring.measure,
     "replica": replica.measure,
     "crowd": crowd.measure,

@@ -264,6 +264,7 @@ ROLE, DATABASE = f"{B}/roles/{{role_name}}", f"{B}/databases/{{database_name}}"
 INVITED = {"invitations": [{"email": "somebody@example.com", "role": "viewer"}]}
 OFFER = f"{P}/transfer_requests"
 SCHEDULE = f"{B}/backup_schedule"
+STATEMENT, NO_STATEMENT = f"/bough{E}/statements/{{handle}}", f"/bough{E}/statements/none"
 
 
 def _case(method: str, path: str, row: str, ask: RequestBuilder | None = None, **options: Any) -> Case:
@@ -369,6 +370,14 @@ CASES = (
     _case("GET", "/bough/postgres", "run the platform"),
     _case("POST", f"/bough{E}/restart", "run the platform"),
     _case("GET", "/bough/extensions", "read", _at("/bough/extensions?project_id={project_id}")),
+    _case("GET", f"{P}/available_preload_libraries", "read"),
+    # The compute does not run in these tests, and the handle is none.
+    *(_case("GET", f"/bough{E}/{name}", "change", status=412) for name in ("statement_statistics", "statements")),
+    _case("DELETE", f"/bough{E}/statement_statistics", "change", status=412),
+    *(
+        _case("POST", f"{STATEMENT}/{verb}", "change", _at(f"{NO_STATEMENT}/{verb}"), status=400)
+        for verb in ("cancel", "terminate")
+    ),
     _case("GET", "/bough/users", "run the platform"),
     _case("POST", "/bough/users", "run the platform", _at("/bough/users", {"email": "new@example.com"}), status=201),
     _case("POST", "/bough/users/{user_id}/reset", "run the platform", _somebody),

@@ -46,6 +46,14 @@ BODIES: dict[ContractOperation, Any] = {
 }
 QUERIES = {ContractOperation("GET", "/projects/{project_id}/connection_uri"): "?role_name=r&database_name=d"}
 
+OUR_ENDPOINT = "/bough/projects/{project_id}/endpoints/{endpoint_id}"
+STATEMENTS = (
+    ("GET", "statement_statistics"),
+    ("DELETE", "statement_statistics"),
+    ("GET", "statements"),
+    ("POST", "statements/{handle}/cancel"),
+    ("POST", "statements/{handle}/terminate"),
+)
 # The status of each route with a valid key if the project or key in the path does not exist.
 AUTHORIZATION_CASES = {
     **{ContractOperation(method, BRANCHES): 404 for method in ("GET", "POST")},
@@ -116,6 +124,8 @@ AUTHORIZATION_CASES = {
     ContractOperation("GET", "/bough/invitations"): 200,
     ContractOperation("GET", "/bough/audit"): 200,
     ContractOperation("GET", "/bough/extensions"): 200,
+    ContractOperation("GET", "/projects/{project_id}/available_preload_libraries"): 404,
+    **{ContractOperation(method, f"{OUR_ENDPOINT}/{path}"): 404 for method, path in STATEMENTS},
     ContractOperation("GET", "/bough/postgres"): 403,
     ContractOperation("POST", "/bough/projects/{project_id}/endpoints/{endpoint_id}/restart"): 403,
     **{ContractOperation(method, "/bough/users"): 403 for method in ("GET", "POST")},

@@ -28,8 +28,5 @@ class StatementHandle:
         match = _FORM.fullmatch(text)
         if match is None or int(match[1]) > _MAX_PID:
             raise Invalid("This is not the handle of a statement. List the statements that run now to get one.")
-        try:
-            session_began_at, began_at = (_EPOCH + int(digits, 16) * _MICROSECOND for digits in match.groups()[1:])
-        except OverflowError:
-            raise Invalid("This is not the handle of a statement: its times are in the far future.") from None
+        session_began_at, began_at = (_EPOCH + int(digits, 16) * _MICROSECOND for digits in match.groups()[1:])
         return cls(pid=int(match[1]), session_began_at=session_began_at, began_at=began_at)

@@ -18,16 +18,17 @@ CREATE = (
 MAX_TEXT_FILE_BYTES = 128 * 1024**2
 TEXT_FILE_BYTES = "(pg_catalog.pg_stat_file('pg_stat_tmp/pgss_query_texts.stat', true)).size"
 
-_SUPERUSER_OID = 10  # the bootstrap superuser, which is the platform's role
 MAX_TEXT_BYTES = 8192  # of one statement that a reply has; longer ones are cut
+
+_SUPERUSER_OID = 10  # the bootstrap superuser, which is the platform's role
+IS_OWN_SCHEMA = f"(nspname = '{SCHEMA}' and nspowner = {_SUPERUSER_OID})"
 
 SELECT_STATE = f"""
     select '{EXTENSION}' = any (pg_catalog.regexp_split_to_array(
                pg_catalog.current_setting('shared_preload_libraries'), ' *, *')) as is_preloaded,
            exists (select from pg_catalog.pg_extension
                      join pg_catalog.pg_namespace on pg_namespace.oid = extnamespace
-                    where extname = '{EXTENSION}' and nspname = '{SCHEMA}'
-                      and extowner = {_SUPERUSER_OID} and nspowner = {_SUPERUSER_OID}) as is_created,
+                    where extname = '{EXTENSION}' and extowner = {_SUPERUSER_OID} and {IS_OWN_SCHEMA}) as is_created,
            pg_catalog.pg_is_in_recovery() as is_in_recovery,
            pg_catalog.current_setting('server_version_num')::pg_catalog.int4 as version,
            coalesce({TEXT_FILE_BYTES}, 0) as text_bytes
