@@ -298,6 +298,14 @@ CASES = (
     _case("PATCH", E, "change", _at(E, {"endpoint": {"pooler_enabled": True}})),
     _case("DELETE", E, "change", _new_replica),
     *(_case("POST", f"{E}/{verb}", "change") for verb in ("start", "suspend", "restart")),
+    _case("GET", f"{P}/available_preload_libraries", "read"),
+    # The compute does not run in these tests, and the handle is none.
+    *(_case("GET", f"/bough{E}/{name}", "change", status=412) for name in ("statement_statistics", "statements")),
+    _case("DELETE", f"/bough{E}/statement_statistics", "change", status=412),
+    *(
+        _case("POST", f"{STATEMENT}/{verb}", "change", _at(f"{NO_STATEMENT}/{verb}"), status=400)
+        for verb in ("cancel", "terminate")
+    ),
     _case("GET", f"{P}/snapshots", "read"),
     _case("GET", SCHEDULE, "read"),
     _case("PUT", SCHEDULE, "change", _at(SCHEDULE, {"schedule": []})),
@@ -370,14 +378,6 @@ CASES = (
     _case("GET", "/bough/postgres", "run the platform"),
     _case("POST", f"/bough{E}/restart", "run the platform"),
     _case("GET", "/bough/extensions", "read", _at("/bough/extensions?project_id={project_id}")),
-    _case("GET", f"{P}/available_preload_libraries", "read"),
-    # The compute does not run in these tests, and the handle is none.
-    *(_case("GET", f"/bough{E}/{name}", "change", status=412) for name in ("statement_statistics", "statements")),
-    _case("DELETE", f"/bough{E}/statement_statistics", "change", status=412),
-    *(
-        _case("POST", f"{STATEMENT}/{verb}", "change", _at(f"{NO_STATEMENT}/{verb}"), status=400)
-        for verb in ("cancel", "terminate")
-    ),
     _case("GET", "/bough/users", "run the platform"),
     _case("POST", "/bough/users", "run the platform", _at("/bough/users", {"email": "new@example.com"}), status=201),
     _case("POST", "/bough/users/{user_id}/reset", "run the platform", _somebody),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from bough.api.dependencies import ConnectableProject, ContextDep, IdempotentRoute, ServicesDep, WritableProject
+from bough.api.dependencies import ContextDep, IdempotentRoute, ServicesDep, StatementsReadableProject, WritableProject
 from bough.api.schemas import Text, View, to_response
 from bough.api.v2.endpoints import EndpointIdPath
 from bough.control.endpoints import statements
@@ -124,7 +124,7 @@ class EmptyResponse(View):
 
 @router.get(f"{_ENDPOINT}/statement_statistics", response_model=StatementStatisticsResponse)
 async def get_statement_statistics(
-    project: ConnectableProject,
+    project: StatementsReadableProject,
     endpoint_id: EndpointIdPath,
     services: ServicesDep,
     limit: Annotated[int, Query(ge=1, le=_MAX_STATEMENTS)] = 50,
@@ -152,7 +152,9 @@ async def reset_statement_statistics(
 
 
 @router.get(f"{_ENDPOINT}/statements", response_model=RunningStatementsResponse)
-async def list_statements(project: ConnectableProject, endpoint_id: EndpointIdPath, services: ServicesDep) -> Response:
+async def list_statements(
+    project: StatementsReadableProject, endpoint_id: EndpointIdPath, services: ServicesDep
+) -> Response:
     """List the statements that clients run now, and the open transactions of clients, the longest-running first."""
     running = await statements.list_running(services, project, EndpointId(endpoint_id))
     return to_response(RunningStatementsResponse(statements=[RunningStatementView.of(each) for each in running]))
