@@ -1,4 +1,4 @@
-"""Schema-only branches have no rows of a tenant in tables of extensions. No branch has texts of its parent's queries."""
+"""Schema-only branches have no rows of a tenant in tables of extensions. No branch has texts of queries."""
 
 from typing import Any
 
