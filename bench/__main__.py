@@ -37,6 +37,7 @@ from bench import (
     results_page,
     sampling,
     secret_checks,
+    statements,
     throughput,
     wake,
 )
@@ -57,6 +58,7 @@ PROMISES: dict[str, Callable[[Sizes], Iterator[Promise]]] = {
     "postgres_builds": postgres_builds.measure,
     "branching": branching.measure,
     "archiving": archiving.measure,
+    "statements": statements.measure,
     "restoring": restoring.measure,
     "replica": replica.measure,
     "crowd": crowd.measure,

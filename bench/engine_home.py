@@ -21,7 +21,7 @@ from bough.engine.spec import (
     ComputeSpec,
     DatabaseSpec,
     RoleSpec,
-    build_compute_settings,
+    build_default_settings,
     build_size_settings,
 )
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
@@ -30,7 +30,7 @@ from bough.postgres.scram import scram_verifier
 
 ROLE, DATABASE = "neondb_owner", "neondb"
 # Includes the settings of its size, for the report; a compute has them in a separate file.
-SETTINGS = {**build_size_settings(MAX_CU), **build_compute_settings(MAX_CU, logical_replication=False)}
+SETTINGS = {**build_size_settings(MAX_CU), **build_default_settings(MAX_CU)}
 _VERIFIER = scram_verifier("npg_abcdefghijklmnopqrstuvwx")
 
 

@@ -274,6 +274,7 @@ ROLE, DATABASE = f"{B}/roles/{{role_name}}", f"{B}/databases/{{database_name}}"
 INVITED = {"invitations": [{"email": "somebody@example.com", "role": "viewer"}]}
 OFFER = f"{P}/transfer_requests"
 SCHEDULE = f"{B}/backup_schedule"
+STATEMENT, NO_STATEMENT = f"/bough{E}/statements/{{handle}}", f"/bough{E}/statements/none"
 
 
 def _case(method: str, path: str, row: str, ask: RequestBuilder | None = None, **options: Any) -> Case:
@@ -307,6 +308,14 @@ CASES = (
     _case("PATCH", E, "change", _at(E, {"endpoint": {"pooler_enabled": True}})),
     _case("DELETE", E, "change", _new_replica),
     *(_case("POST", f"{E}/{verb}", "change") for verb in ("start", "suspend", "restart")),
+    _case("GET", f"{P}/available_preload_libraries", "read"),
+    # The compute does not run in these tests, and the handle is none.
+    *(_case("GET", f"/bough{E}/{name}", "change", status=412) for name in ("statement_statistics", "statements")),
+    _case("DELETE", f"/bough{E}/statement_statistics", "change", status=412),
+    *(
+        _case("POST", f"{STATEMENT}/{verb}", "change", _at(f"{NO_STATEMENT}/{verb}"), status=400)
+        for verb in ("cancel", "terminate")
+    ),
     _case("GET", f"{P}/snapshots", "read"),
     _case("GET", SCHEDULE, "read"),
     _case("PUT", SCHEDULE, "change", _at(SCHEDULE, {"schedule": []})),

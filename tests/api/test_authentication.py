@@ -56,6 +56,14 @@ QUERIES = {
     },
 }
 
+OUR_ENDPOINT = "/bough/projects/{project_id}/endpoints/{endpoint_id}"
+STATEMENTS = (
+    ("GET", "statement_statistics"),
+    ("DELETE", "statement_statistics"),
+    ("GET", "statements"),
+    ("POST", "statements/{handle}/cancel"),
+    ("POST", "statements/{handle}/terminate"),
+)
 # The status of each route with a valid key if the project or key in the path does not exist.
 AUTHORIZATION_CASES = {
     **{ContractOperation(method, BRANCHES): 404 for method in ("GET", "POST")},
@@ -128,6 +136,8 @@ AUTHORIZATION_CASES = {
     **{ContractOperation("GET", f"/consumption_history/{path}"): 200 for path in ("account", "projects")},
     **{ContractOperation("GET", f"/consumption_history/v2/{path}"): 404 for path in ("projects", "branches")},
     ContractOperation("GET", "/bough/extensions"): 200,
+    ContractOperation("GET", "/projects/{project_id}/available_preload_libraries"): 404,
+    **{ContractOperation(method, f"{OUR_ENDPOINT}/{path}"): 404 for method, path in STATEMENTS},
     ContractOperation("GET", "/bough/postgres"): 403,
     ContractOperation("GET", "/bough/machine/metrics"): 403,
     ContractOperation("GET", f"/bough{BRANCH}/metrics"): 404,

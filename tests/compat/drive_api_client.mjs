@@ -35,6 +35,12 @@ for (const number of [2, 3]) {
 }
 results.names = await listAllPages();
 results.shown = (await client.getProject(id)).data.project;
+results.libraries = (await client.getAvailablePreloadLibraries(id)).data.libraries;
+const settings = { preload_libraries: { use_defaults: true, enabled_libraries: ["neon", "auto_explain,pg_prewarm"] } };
+results.preloading = (await client.updateProject(id, { project: { settings } })).data.project.settings;
+results.unknownLibrary = await expectError(() =>
+  client.updateProject(id, { project: { settings: { preload_libraries: { enabled_libraries: ["pg_stat"] } } } }),
+);
 results.updated = (await client.updateProject(id, { project: { name: "npm one" } })).data;
 results.uri = (
   await client.getConnectionUri({ projectId: id, database_name: "shop", role_name: "neondb_owner", pooled: true })

@@ -52,6 +52,13 @@ def test_the_client_works_unchanged(node_modules: Path, platform_server: ServerT
     assert (results["updated"]["project"]["name"], results["updated"]["operations"]) == ("npm one", [])
     assert created["connection_uris"][0]["connection_parameters"]["pooler_host"] in results["uri"]
 
+    libraries = {each["library_name"]: each for each in results["libraries"]}
+    assert [name for name, each in libraries.items() if each["is_default"]] == ["pg_stat_statements"]
+    assert {"auto_explain", "pg_cron", "pgaudit"} < libraries.keys()
+    assert results["preloading"]["preload_libraries"]["enabled_libraries"] == ["neon", "auto_explain,pg_prewarm"]
+    assert results["unknownLibrary"]["status"] == 400
+    assert "pg_stat_statements" in results["unknownLibrary"]["message"]
+
     assert results["key"]["id"] in [key["id"] for key in results["keys"]]
     assert results["revoked"]["revoked"] is True
 

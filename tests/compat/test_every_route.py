@@ -3,8 +3,10 @@
 One test calls them all, so that the coverage is known in one process.
 """
 
+import asyncio
 from typing import Any
 
+import asyncpg
 import pytest
 
 from bough import clock
@@ -78,6 +80,7 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
         "/projects",
         "/projects/shared",
         project,
+        f"{project}/available_preload_libraries",
     ):
         assert (await client.get(path)).status_code == 200
     assert (await client.get(f"{project}/operations", params={"limit": 1})).json()["pagination"]["cursor"]
@@ -110,6 +113,7 @@ async def test_every_route_succeeds_in_the_shape_of_the_contract(
     key = (await client.post("/api_keys", json={"key_name": "ci"})).json()
     assert (await client.delete(f"/api_keys/{key['id']}")).json()["revoked"]
     await _operator(api_app)
+    await _statements(caller)
     api_app.contract_checker.responses = None
     await audit_checks.check_audit_covers(api_app, responses)
     succeeded = {
@@ -138,6 +142,30 @@ async def _operator(app: ApiApp) -> None:
         assert (await operator.post(f"/bough/users/{created.json()['user']['id']}/reset")).json()["link"]
         assert (await operator.get("/bough/audit", params={"action": "reset_user"})).json()["audit"]
         assert (await operator.get("/bough/machine/metrics")).json()["series"]
+
+
+async def _statements(caller: Caller) -> None:
+    """Calls every route of statements, which need a compute that runs."""
+    created = await caller.create_project()
+    platform = caller.api_app.platform
+    await platform.run_operations()
+    endpoint_id = created["endpoints"][0]["id"]
+    path = f"/bough/projects/{created['project']['id']}/endpoints/{endpoint_id}"
+    async with platform.connect(endpoint_id, "neondb_owner", "neondb") as db:
+        running = asyncio.create_task(db.execute("select pg_catalog.pg_sleep(60)"))
+        while not (listed := (await caller.client.get(f"{path}/statements")).json()["statements"]):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        cancelled = await caller.client.post(f"{path}/statements/{listed[0]['handle']}/cancel")
+        assert cancelled.status_code == 200
+        with pytest.raises(asyncpg.QueryCanceledError):
+            await running
+        await db.execute("begin")
+        [idle] = (await caller.client.get(f"{path}/statements")).json()["statements"]
+        assert (await caller.client.post(f"{path}/statements/{idle['handle']}/terminate")).status_code == 200
+    assert (await caller.client.get(f"{path}/statement_statistics")).json()["statements"]
+    assert (await caller.client.delete(f"{path}/statement_statistics")).json() == {}
+    assert (await caller.client.delete(path.removeprefix("/bough").partition("/endpoints")[0])).status_code == 200
+    await platform.run_operations()
 
 
 async def _organizations(caller: Caller) -> None:

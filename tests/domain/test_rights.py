@@ -21,8 +21,9 @@ ORGANIZATION = {
     "transfer projects out of it": OrgRight.MANAGE,
 }
 PROJECT = {
-    "see everything but passwords": Right.READ,
+    "see everything but passwords and statements": Right.READ,
     "see passwords and connection strings": Right.CONNECT,
+    "see the [statements](statements.md) of computes": Right.SEE_STATEMENTS,
     "change it and everything in it": Right.WRITE,
     "share it, give members a role on it": Right.SHARE,
     "delete and recover it": Right.DELETE,

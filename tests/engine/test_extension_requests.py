@@ -31,7 +31,7 @@ from bough.engine.local.installs.additions import Additions
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.volumes.extension_record import FILE, ExtensionRecord
 from bough.engine.port import EngineError, Readiness
-from bough.engine.spec import build_compute_settings
+from bough.engine.spec import build_default_settings
 from bough.ids import VolumeId
 from support.engine_home import Compute, EngineHome, make_branch_spec, temporary_home
 from support.extension_builds import EXTENSION, copy_extension, fetch_debian, make_request, shared_downloads
@@ -202,7 +202,7 @@ async def test_a_project_with_its_own_build_gets_no_spare(cache: Path, extended:
         async with EngineHome.open(settings) as home:
             pool = home.engine._components.warm
             spec = make_branch_spec((await home.create_compute()).spec)
-            settings_of_spares = build_compute_settings(0.25, logical_replication=False)
+            settings_of_spares = build_default_settings(0.25)
             install = installs.find_installs(cache)[extended.id]
             assert not await pool.assign(replace(spec, settings=settings_of_spares), install)
 

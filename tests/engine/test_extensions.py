@@ -130,9 +130,11 @@ async def test_an_extension_that_cannot_be_created_says_why(
     assert hint in str(refused.value.as_dict()["hint"])
 
 
-async def test_an_extension_that_has_no_effect_yet_says_so(tenant_compute: Compute) -> None:
+async def test_an_extension_that_has_no_effect_yet_says_so(home: EngineHome) -> None:
+    compute = await home.create_branch()
+    await compute.start(settings=preload_libraries.restrict(compute.spec.settings, ()))
     warnings: list[Any] = []
-    async with tenant_compute.connect() as db:
+    async with compute.connect() as db:
         db.add_log_listener(lambda _, message: warnings.append(message))
         await db.execute("create extension pg_stat_statements")
         await db.execute("drop extension pg_stat_statements")

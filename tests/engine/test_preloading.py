@@ -20,7 +20,8 @@ async def restart(compute: Compute) -> None:
 
 
 async def test_libraries_are_preloaded_from_the_next_start(home: EngineHome) -> None:
-    compute = await home.create_compute()
+    compute = await home.create_branch()
+    await compute.start(settings=with_libraries(compute))
     pid = compute.pid
     assert (
         await compute.start(settings=with_libraries(compute, "pg_stat_statements", "auto_explain")) is Readiness.READY

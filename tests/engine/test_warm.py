@@ -43,6 +43,7 @@ async def test_a_project_that_fits_takes_a_running_compute_with_its_user(home: W
     assert compute.pid == pid
     assert compute.data_folder.stat().st_uid == uid
     assert await compute.fetch_value("select current_user || '@' || current_database()") == "neondb_owner@neondb"
+    assert await compute.fetch_value("show shared_preload_libraries") == "pg_stat_statements"
     assert await home.wait_for_spares(1) != {spare}, "the pool is refilled"
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from bough.config import Settings
 from bough.engine.local.engine import LocalEngine
-from bough.engine.spec import BranchSpec, build_compute_settings
+from bough.engine.spec import BranchSpec, build_default_settings
 from bough.ids import EndpointId
 from support.engine_home import Compute, EngineHome, make_compute_spec
 
-DEFAULT_SETTINGS = build_compute_settings(0.25, logical_replication=False)
+DEFAULT_SETTINGS = build_default_settings(0.25)
 
 
 class WarmHome(EngineHome):

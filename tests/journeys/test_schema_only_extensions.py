@@ -1,8 +1,8 @@
-"""Schema-only branches have no rows of a tenant in tables of extensions, and no statistics with texts of queries."""
+"""Schema-only branches have no rows of a tenant in tables of extensions. No branch has texts of queries."""
 
 from typing import Any
 
-from support.branches import create_branch, query, suspend_compute
+from support.branches import create_branch, project_path, query, send_request, suspend_compute
 from support.platform import Platform
 
 LIBRARIES = ["pg_stat_statements", "pg_cron", "pg_hint_plan"]
@@ -45,12 +45,15 @@ async def test_rows_of_the_tenant_stay_behind_and_rows_about_the_structure_come_
     assert await query(platform, branch, with_triggers) == await platform.query(created, with_triggers)
 
 
-async def test_texts_of_queries_stay_behind(platform: Platform) -> None:
+async def test_texts_of_queries_stay_behind_in_every_branch(platform: Platform) -> None:
     created = await create_parent(platform)
     await platform.query(created, "create extension pg_stat_statements")
     await platform.query(created, "create table remembered ()")
     await suspend_compute(platform, created)
-    copy = await create_branch(platform, created)
-    assert await query(platform, copy, REMEMBERED) > 0, "the statistics are not stored, so this test shows nothing"
-    branch = await create_branch(platform, created, init_source="schema-only")
-    assert await query(platform, branch, REMEMBERED) == 0
+    for source in ("parent-data", "schema-only"):
+        branch = await create_branch(platform, created, init_source=source)
+        assert await query(platform, branch, REMEMBERED) == 0
+    endpoint = f"{project_path(created)}/endpoints/{created['endpoints'][0]['id']}"
+    await send_request(platform, "POST", f"{endpoint}/start")
+    await platform.run_operations()
+    assert await query(platform, created, REMEMBERED) > 0, "the statistics are not stored, so this test shows nothing"

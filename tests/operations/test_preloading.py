@@ -7,6 +7,8 @@ import pytest_asyncio
 
 from bough.config import default_cache
 from bough.engine.local.installs import download, installs
+from bough.engine.spec import build_branch_spec, build_default_settings
+from bough.ids import BranchId, ProjectId
 from support.install_cache import copy_cache
 from support.platform import API, Platform, open_platform
 
@@ -27,6 +29,36 @@ async def platform() -> AsyncIterator[Platform]:
 
 def preload(*names: str) -> dict[str, Any]:
     return {"settings": {"preload_libraries": {"enabled_libraries": list(names)}}}
+
+
+async def test_a_new_project_has_the_settings_of_spare_computes(platform: Platform) -> None:
+    """Otherwise it would never get one."""
+    created = await platform.create_project()
+    async with platform.store.read() as rows:
+        project = await rows.projects.get(ProjectId(created["project"]["id"]))
+        branch = await rows.branches.get(ProjectId(created["project"]["id"]), BranchId(created["branch"]["id"]))
+    endpoint = await platform.get_endpoint(created)
+    assert project is not None
+    assert branch is not None
+    assert build_branch_spec(project, branch, endpoint).settings == build_default_settings(endpoint.max_cu)
+    await platform.run_operations()
+    assert await platform.query(created, LOADED) == "pg_stat_statements"
+    assert await platform.query(created, "show pg_stat_statements.max") == "1000"
+
+
+async def test_without_defaults_nothing_is_preloaded(platform: Platform) -> None:
+    nothing = {"preload_libraries": {"use_defaults": False, "enabled_libraries": []}}
+    project = await platform.create_ready_project(settings=nothing)
+    assert await platform.query(project, LOADED) == ""
+
+
+async def test_the_default_libraries_stay_when_another_one_cannot_be_loaded(platform: Platform) -> None:
+    settings = {"preload_libraries": {"use_defaults": True, "enabled_libraries": ["auto_explain"]}}
+    project = await platform.create_ready_project(settings=settings)
+    assert await platform.query(project, LOADED) == "pg_stat_statements"
+    error = await restart(platform, project)
+    assert error is not None
+    assert "without the preloaded libraries auto_explain:" in error
 
 
 async def patch_endpoint(platform: Platform, project: dict[str, Any], body: dict[str, Any]) -> list[str]:

@@ -21,8 +21,20 @@ from bough.config import Settings
 from bough.control.platform.rate_limits import RateLimiter
 from bough.control.services import Services
 from bough.domain.endpoint import EndpointHosts
-from bough.engine.port import Build, Capabilities, Engine, IndexToRebuild, Observation, OfferedExtensions
-from bough.ids import ProjectId, VolumeId
+from bough.domain.statement_handle import StatementHandle
+from bough.engine.port import (
+    Build,
+    Capabilities,
+    Engine,
+    IndexToRebuild,
+    Observation,
+    OfferedExtensions,
+    RunningStatement,
+    SignalOutcome,
+    StatementStatistics,
+    StatisticsQuery,
+)
+from bough.ids import EndpointId, ProjectId, VolumeId
 from bough.operations.actions import ALL_ACTIONS
 from bough.operations.events import Events
 from bough.operations.queue import OperationQueue
@@ -40,7 +52,7 @@ violations: list[str] = []  # forbidden calls of handlers; a fixture checks this
 
 
 class ReadOnlyEngine:
-    """The engine for handlers: only capabilities, running computes, builds and the end of WAL."""
+    """The engine for handlers: only capabilities, running computes and their statements, builds and the end of WAL."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -62,6 +74,25 @@ class ReadOnlyEngine:
 
     async def list_offered_extensions(self, pin: str, project: ProjectId | None = None) -> OfferedExtensions:
         return await self._engine.list_offered_extensions(pin, project)
+
+    async def read_statement_statistics(
+        self, endpoint: EndpointId, query: StatisticsQuery
+    ) -> StatementStatistics | None:
+        return await self._engine.read_statement_statistics(endpoint, query)
+
+    async def ensure_statistics_readable(self, endpoint: EndpointId) -> bool | None:
+        return await self._engine.ensure_statistics_readable(endpoint)
+
+    async def reset_statement_statistics(self, endpoint: EndpointId) -> bool | None:
+        return await self._engine.reset_statement_statistics(endpoint)
+
+    async def list_running_statements(self, endpoint: EndpointId) -> tuple[RunningStatement, ...] | None:
+        return await self._engine.list_running_statements(endpoint)
+
+    async def signal_statement(
+        self, endpoint: EndpointId, handle: StatementHandle, *, terminate: bool = False
+    ) -> SignalOutcome | None:
+        return await self._engine.signal_statement(endpoint, handle, terminate=terminate)
 
     def __getattr__(self, name: str) -> Any:
         _record_violation(f"a handler called engine.{name}")

@@ -24,7 +24,7 @@ from bough.engine.local.images import image_setup
 from bough.engine.local.images.image import FileSystem, Image
 from bough.engine.local.progress import ignore_progress
 from bough.engine.port import Readiness, VolumeHasDependents
-from bough.engine.spec import BranchSpec, ComputeSpec, DatabaseSpec, RoleSpec, build_compute_settings
+from bough.engine.spec import BranchSpec, ComputeSpec, DatabaseSpec, RoleSpec, build_default_settings
 from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.postgres.scram import scram_verifier
 from support.folders import release_uids, remove_cgroups, temporary_folder
@@ -128,7 +128,7 @@ def make_compute_spec(install: str, **changes: Any) -> ComputeSpec:
         volume_id=VolumeId.new(),
         install=install,
         max_cu=0.25,
-        settings=build_compute_settings(0.25, logical_replication=False),
+        settings=build_default_settings(0.25),
         roles=(RoleSpec(name=ROLE, verifier=VERIFIER),),
         databases=(DatabaseSpec(name=DATABASE, owner=ROLE),),
     )

@@ -42,6 +42,7 @@ def fill_path(operation: ContractOperation, **parameters: object) -> str:
         "permission_id": "00000000-0000-4000-8000-000000000000",
         "request_id": "00000000-0000-4000-8000-000000000000",
         "member_id": "00000000-0000-4000-8000-000000000000",
+        "handle": "1-1-1",
         "invitation_id": "00000000-0000-4000-8000-000000000000",
     }
     return operation.path.format(**{**values, **parameters})

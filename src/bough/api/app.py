@@ -16,6 +16,7 @@ from bough.api.dependencies import IdempotentReplay
 from bough.api.extensions import audit, metrics, postgres_builds, postgres_extensions
 from bough.api.extensions import invitations as own_invitations
 from bough.api.extensions import organizations as own_organizations
+from bough.api.extensions import statements as own_statements
 from bough.api.extensions import users as accounts
 from bough.api.middleware import RequestMiddleware
 from bough.api.proxies import TrustedProxies
@@ -32,6 +33,7 @@ from bough.api.v2 import (
     organization_keys,
     organizations,
     permissions,
+    preload_libraries,
     project_members,
     projects,
     recoveries,
@@ -77,6 +79,8 @@ _ROUTERS = (
     postgres_builds.router,
     postgres_extensions.router,
     metrics.router,
+    preload_libraries.router,
+    own_statements.router,
 )
 
 

@@ -200,6 +200,7 @@ def _organization_dependency(right: OrgRight) -> Any:
 
 ReadableProject = Annotated[Project, _project_dependency(Right.READ)]
 ConnectableProject = Annotated[Project, _project_dependency(Right.CONNECT)]
+StatementsReadableProject = Annotated[Project, _project_dependency(Right.SEE_STATEMENTS)]
 WritableProject = Annotated[Project, _project_dependency(Right.WRITE)]
 MembersReadableProject = Annotated[Project, _project_dependency(Right.SEE_MEMBERS)]
 SharableProject = Annotated[Project, _project_dependency(Right.SHARE)]

@@ -17,13 +17,13 @@ from bough.control.platform.key_usage import KeyUsage
 from bough.control.platform.measurements import ComputeMeasurements, HistoryMeasurements
 from bough.control.platform.rate_limits import AttemptLimits, RateLimiter
 from bough.domain.endpoint import EndpointHosts
-from bough.engine.port import BuildInspection, EngineInspection
+from bough.engine.port import BuildInspection, EngineInspection, StatementEngine
 from bough.operations.queue import OperationQueue
 from bough.store.store import Store
 
 
-class InspectedEngine(EngineInspection, BuildInspection, Protocol):
-    """The part of the engine that requests may use: it changes nothing."""
+class InspectedEngine(EngineInspection, BuildInspection, StatementEngine, Protocol):
+    """The part of the engine that requests may use: it changes no branch and starts no compute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

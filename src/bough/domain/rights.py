@@ -13,7 +13,7 @@ class AccessLevel(IntEnum):
     """The level of access to one project."""
 
     NONE = 0
-    VIEWER = 1  # reads everything except passwords
+    VIEWER = 1  # reads everything except passwords and statements
     EDITOR = 2  # also changes things and sees passwords
     ADMIN = 3  # also shares and deletes
 
@@ -35,6 +35,7 @@ class Right(StrEnum):
 
     READ = "read"
     CONNECT = "see passwords of"
+    SEE_STATEMENTS = "see the statements of"
     WRITE = "change"
     SEE_MEMBERS = "see the people of"
     SHARE = "share"
@@ -57,6 +58,7 @@ class OrgRight(StrEnum):
 REQUIRED_LEVELS: Mapping[Right, AccessLevel] = {
     Right.READ: AccessLevel.VIEWER,
     Right.CONNECT: AccessLevel.EDITOR,
+    Right.SEE_STATEMENTS: AccessLevel.EDITOR,  # their texts contain data and may contain passwords
     Right.WRITE: AccessLevel.EDITOR,
     Right.SHARE: AccessLevel.ADMIN,
     Right.DELETE: AccessLevel.ADMIN,

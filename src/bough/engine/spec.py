@@ -134,10 +134,13 @@ def _build_replica_spec(
     spec: ComputeSpec, volume_id: VolumeId, writer: EndpointId | None, minimums: Mapping[str, str]
 ) -> ComputeSpec:
     """A replica gets its roles and databases through the WAL. Its limits must not be lower than its primary's."""
+    libraries = _merge_libraries(spec.settings, minimums)
     return replace(
         spec,
         volume_id=volume_id,
-        settings=replication.raise_to_minimums(spec.settings, minimums) | _preload_like(spec.settings, minimums),
+        settings=preload_libraries.build_overridable_settings(libraries, spec.max_cu)
+        | replication.raise_to_minimums(spec.settings, minimums)
+        | preload_libraries.build_settings(libraries),
         roles=tuple(replace(role, verifier=None) for role in spec.roles),
         databases=(),
         is_read_only=False,
@@ -145,10 +148,9 @@ def _build_replica_spec(
     )
 
 
-def _preload_like(own: Mapping[str, str], primary: Mapping[str, str]) -> dict[str, str]:
+def _merge_libraries(own: Mapping[str, str], primary: Mapping[str, str]) -> tuple[str, ...]:
     """A replica preloads what its primary does, too: it may replay WAL of these libraries."""
-    libraries = (*preload_libraries.parse(own), *preload_libraries.parse(primary))
-    return preload_libraries.build_settings(dict.fromkeys(libraries))
+    return tuple(dict.fromkeys((*preload_libraries.parse(own), *preload_libraries.parse(primary))))
 
 
 def _build_fullness_settings(branch: Branch) -> dict[str, str]:
@@ -170,7 +172,20 @@ def _build_settings(
         libraries, database=oldest.name if oldest else DEFAULT_NAME, is_copy=branch.is_copy
     )
     settings = build_compute_settings(
-        endpoint.max_cu, logical_replication=project.has_logical_replication, requested=jobs | requested
+        endpoint.max_cu,
+        logical_replication=project.has_logical_replication,
+        requested=preload_libraries.build_overridable_settings(libraries, endpoint.max_cu) | jobs | requested,
+    )
+    return settings | preload_libraries.build_settings(libraries)
+
+
+def build_default_settings(max_cu: float) -> dict[str, str]:
+    """Return the settings of a compute if neither its project nor its endpoint has any."""
+    libraries = preload_libraries.DEFAULTS
+    settings = build_compute_settings(
+        max_cu,
+        logical_replication=False,
+        requested=preload_libraries.build_overridable_settings(libraries, max_cu),
     )
     return settings | preload_libraries.build_settings(libraries)
 

@@ -10,6 +10,8 @@ EMPTIED_FOLDERS = frozenset(
     (
         "pg_wal",
         "pg_replslot",
+        # A stopped server leaves the statistics here, with texts of queries. Clones of running servers have none.
+        "pg_stat",
         "pg_stat_tmp",
         "pg_notify",
         "pg_dynshmem",

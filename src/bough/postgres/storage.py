@@ -6,7 +6,7 @@ the notification queue, exported snapshots, transaction status, and the WAL that
 
 from collections.abc import Mapping
 
-from bough.postgres import MAINTENANCE_DATABASE, activity
+from bough.postgres import MAINTENANCE_DATABASE, activity, statement_statistics
 from bough.postgres.postgresql_conf import COMPUTE_DEFAULTS
 from bough.postgres.replication import SLOT_PREFIX
 from bough.postgres.tenant_settings.table import SLOT_WAL_KEEP_SIZE
@@ -17,9 +17,9 @@ _BOOTSTRAP_OID = 10  # the bootstrap superuser, which is the platform's role
 _MIN_LIMIT_BYTES = 64 * _MB  # enough for a sort or a slow slot on the smallest plan
 _MAX_TEMP_FILE_BYTES = 2**31 * _KB - _KB  # Postgres stores the limit as kB in 32 bits
 
-# The size of a new template: `template0`, which cannot be changed, three databases of the same size, and half a
-# megabyte of shared catalogs.
-_EMPTY = f"4 * pg_catalog.pg_database_size('template0') + {_MB // 2}"
+# The size of a new template: `template0`, which cannot be changed, three databases of the same size, half a megabyte of
+# shared catalogs, and pg_stat_statements in the maintenance database.
+_EMPTY = f"4 * pg_catalog.pg_database_size('template0') + {_MB // 2 + _MB // 8}"
 # Files outside the databases. Each counts as at least one block, because a tenant can create many small ones.
 _FOLDERS = (
     "pg_commit_ts pg_logical/mappings pg_logical/snapshots pg_multixact/members pg_multixact/offsets pg_notify "
@@ -55,7 +55,8 @@ SELECT_STORED_BYTES = f"""
            pg_catalog.pg_size_bytes(pg_catalog.current_setting('{TEMP_FILE_LIMIT}')) as temp_file_bytes,
            not pg_catalog.pg_is_in_recovery()
                and pg_catalog.has_database_privilege('public', 'template1', 'connect') as is_public,
-           ({activity.IS_BUSY}) as is_busy
+           ({activity.IS_BUSY}) as is_busy,
+           coalesce({statement_statistics.TEXT_FILE_BYTES}, 0) as statement_text_bytes
 """
 
 # Creating a database from `template1` needs no connection to it. `postgres` stays open because many tools connect to it

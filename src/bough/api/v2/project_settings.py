@@ -9,6 +9,8 @@ from bough.api.schemas import Body, ComputeUnits, Count, Flag
 from bough.domain import allowed_ips
 
 _CLOCK_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+# Clients send entries of the list of available libraries, which may be several names with commas.
+_LIBRARIES = r"^[A-Za-z0-9_-]{1,63}( *, *[A-Za-z0-9_-]{1,63})*$"
 _SETTING_NAME = r"^[A-Za-z_][A-Za-z0-9_.]{0,62}$"
 
 
@@ -39,7 +41,9 @@ class MaintenanceWindow(Body):
 
 class PreloadLibraries(Body):
     use_defaults: Flag | None = None
-    enabled_libraries: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,63}$")]] | None = None
+    enabled_libraries: (
+        Annotated[list[Annotated[str, Field(pattern=_LIBRARIES, max_length=1000)]], Field(max_length=100)] | None
+    ) = None
 
 
 class ProjectSettings(Body):

@@ -29,6 +29,7 @@ from bough.engine.local.project_users import ProjectUsers
 from bough.engine.local.replicas import Replicas
 from bough.engine.local.resource_locks import ResourceLocks
 from bough.engine.local.sampling import LocalSampling
+from bough.engine.local.statements import LocalStatements
 from bough.engine.local.templates import Templates
 from bough.engine.local.threads import NamedLocks
 from bough.engine.local.volume_packer import VolumePacker
@@ -82,6 +83,7 @@ class EngineComponents:
         )
         self.kept_sessions = KeptSessions()
         self.sampling = LocalSampling(self.running, self.kept_sessions, self.folders, floor=floor)
+        self.statements = LocalStatements(self.running)
         self.collation_checks = CollationChecks(self.running, self.volumes)
         self.extension_checks = ExtensionChecks(self.running, self.volumes)
         self.warm = WarmPool(

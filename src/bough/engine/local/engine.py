@@ -8,6 +8,7 @@ from functools import partial
 from bough.config import Settings
 from bough.domain.catalog_change import CatalogChange
 from bough.domain.gateway_protocol import ComputeAddress
+from bough.domain.statement_handle import StatementHandle
 from bough.engine.local import free_space
 from bough.engine.local.branch_engine import LocalBranchEngine
 from bough.engine.local.components import EngineComponents
@@ -36,6 +37,10 @@ from bough.engine.port import (
     ProcessSample,
     Readiness,
     ReplicaState,
+    RunningStatement,
+    SignalOutcome,
+    StatementStatistics,
+    StatisticsQuery,
     StorageUsage,
 )
 from bough.engine.spec import BranchSpec, ComputeSpec
@@ -58,6 +63,7 @@ class LocalEngine:
         self._history = self._components.history
         self._inspection = self._components.inspection
         self._sampling = self._components.sampling
+        self._statements = self._components.statements
 
     async def prepare(self, progress: Progress = ignore_progress) -> None:
         """Ensure folders, installs and templates; remove what a crash left, and adopt running computes."""
@@ -218,3 +224,22 @@ class LocalEngine:
         self, endpoint: EndpointId, query: ContentsQuery = DEFAULT_CONTENTS_QUERY
     ) -> BranchContents | None:
         return await self._inspection.read_contents(endpoint, query)
+
+    async def read_statement_statistics(
+        self, endpoint: EndpointId, query: StatisticsQuery
+    ) -> StatementStatistics | None:
+        return await self._statements.read_statement_statistics(endpoint, query)
+
+    async def ensure_statistics_readable(self, endpoint: EndpointId) -> bool | None:
+        return await self._statements.ensure_statistics_readable(endpoint)
+
+    async def reset_statement_statistics(self, endpoint: EndpointId) -> bool | None:
+        return await self._statements.reset_statement_statistics(endpoint)
+
+    async def list_running_statements(self, endpoint: EndpointId) -> tuple[RunningStatement, ...] | None:
+        return await self._statements.list_running_statements(endpoint)
+
+    async def signal_statement(
+        self, endpoint: EndpointId, handle: StatementHandle, *, terminate: bool = False
+    ) -> SignalOutcome | None:
+        return await self._statements.signal_statement(endpoint, handle, terminate=terminate)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bough import clock, log
 from bough.engine.local import free_space
-from bough.engine.local.computes import session
+from bough.engine.local.computes import session, statement_queries
 from bough.engine.local.computes.compute_sizes import ComputeSizes
 from bough.engine.local.computes.replication_status import ReplicationMonitor
 from bough.engine.local.computes.running import RunningComputes
@@ -17,7 +17,7 @@ from bough.engine.local.volumes.footprint import measure_footprint
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import BranchContents, ComputeUsage, ContentsQuery, EngineError, Observation, StorageUsage
 from bough.ids import EndpointId
-from bough.postgres import storage
+from bough.postgres import statement_statistics, storage
 
 _STORAGE_TIMEOUT_SECONDS = 5.0
 _BACKOFF_SECONDS = 60.0  # an unresponsive compute delays the measurement of all others
@@ -84,16 +84,19 @@ class LocalInspection:
                 asyncio.timeout(_STORAGE_TIMEOUT_SECONDS),
                 session.open_session(sockets, limits=session.MEASUREMENT_LIMITS) as connection,
             ):
-                usage, is_public = await connection.measure_storage()
+                measured = await connection.measure_storage()
         except (EngineError, TimeoutError) as error:  # for example because a tenant locked a catalog
             logger.warning("storage_query_failed", endpoint_id=endpoint, reason=str(error))
             self._back_off(endpoint)
             return await self._measure_files(endpoint)
-        if is_public:  # a version that granted access to tenants created its template
-            with suppress(EngineError):
+        with suppress(EngineError):
+            if measured.is_public:  # a version that granted access to tenants created its template
                 async with session.open_session(sockets) as connection:
                     await connection.execute(*storage.REVOKE_PUBLIC)
-        return usage
+            if measured.statement_text_bytes > statement_statistics.MAX_TEXT_FILE_BYTES:
+                async with session.open_session(sockets, limits=session.INSPECTION_LIMITS) as connection:
+                    await statement_queries.reset_statistics(connection)
+        return measured.usage
 
     def _back_off(self, endpoint: EndpointId) -> None:
         now = clock.monotonic()

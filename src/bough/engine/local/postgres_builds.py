@@ -15,7 +15,7 @@ from bough.engine.local.progress import Progress, ignore_progress
 from bough.engine.local.threads import run_shielded
 from bough.engine.local.warm.spares import SpareConfig
 from bough.engine.port import Build, OfferedExtension, OfferedExtensions
-from bough.engine.spec import build_compute_settings
+from bough.engine.spec import build_default_settings
 from bough.ids import EndpointId, ProjectId
 
 _DEFAULT_CU = 0.25
@@ -66,6 +66,7 @@ class PostgresBuilds:
                 )
                 for each in found.values()
             ),
+            libraries=frozenset(await asyncio.to_thread(offered_extensions.list_preloadable, install)),
             preloaded={
                 run.endpoint_id: tuple(name for name in (run.preloaded or "").split(",") if name)
                 for run in runs
@@ -136,8 +137,7 @@ class PostgresBuilds:
         return install.version if install else install_id
 
     def _spare_config(self, install: Install) -> SpareConfig:
-        settings = build_compute_settings(self._spare_cu, logical_replication=False)
-        return SpareConfig(install=install, settings=settings, cu=self._spare_cu)
+        return SpareConfig(install=install, settings=build_default_settings(self._spare_cu), cu=self._spare_cu)
 
     def _remove_unused(self) -> None:
         """Remove templates that no volume was cloned from, and installs that no home uses."""

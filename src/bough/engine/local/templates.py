@@ -19,7 +19,7 @@ from bough.engine.local.volumes.atomic_folders import (
 from bough.engine.local.volumes.tree_copy import chown_tree
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
-from bough.postgres import MAINTENANCE_DATABASE, template
+from bough.postgres import MAINTENANCE_DATABASE, statement_statistics, template
 from bough.postgres.clone_filter import MAP_FORK_SUFFIXES
 from bough.postgres.wal import SEGMENT_MB
 
@@ -66,7 +66,7 @@ def _create(install: Install, folder: Path) -> None:
     os.chown(folder, user.uid, user.gid)
     arguments = template.initdb_arguments(install.major)
     _run([install.program_path("initdb"), "--pgdata", str(folder), *arguments], user, "", install)
-    _run(_single_user(install, folder), user, _script(install.major), install)
+    _run(_single_user(install, folder), user, _script(install), install)
     (folder / "postmaster.opts").unlink(missing_ok=True)
     _remove_maps(folder)
     if not user.is_current_user:
@@ -89,9 +89,12 @@ def _single_user(install: Install, folder: Path) -> list[str]:
     return [install.program_path("postgres"), "--single", "-D", str(folder), *options, MAINTENANCE_DATABASE]
 
 
-def _script(major: int) -> str:
+def _script(install: Install) -> str:
     """Single-user mode reads one statement per line."""
-    return "".join(f"{statement}\n" for statement in template.setup_statements(major))
+    statements = template.setup_statements(install.major)
+    if install.has_library(statement_statistics.EXTENSION):
+        statements += statement_statistics.CREATE
+    return "".join(f"{statement}\n" for statement in statements)
 
 
 def _run(command: list[str], identity: Identity, stdin: str, install: Install) -> None:

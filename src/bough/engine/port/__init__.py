@@ -1,7 +1,7 @@
 """The engine port: branches that hold data, and computes that serve them.
 
-It is split by user into six protocols: BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, SamplingEngine and
-BuildsEngine.
+It is split by user into seven protocols: BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, SamplingEngine,
+StatementEngine and BuildsEngine.
 Every `ensure_…` method is idempotent, also after a crash in the middle of a call. The port speaks of branches, volumes
 and endpoints, never of folders and pids, so that an engine can be this machine or a cluster.
 """
@@ -30,6 +30,16 @@ from bough.engine.port.errors import EngineError, VolumeHasDependents
 from bough.engine.port.history import HistoryEngine, HistoryStatus
 from bough.engine.port.inspection import Capabilities, ComputeUsage, EngineInspection, Observation, StorageUsage
 from bough.engine.port.sampling import ComputeStatistics, MachineSample, ProcessSample, SamplingEngine
+from bough.engine.port.statements import (
+    RunningStatement,
+    SignalOutcome,
+    StatementCounts,
+    StatementEngine,
+    StatementStatistics,
+    StatementText,
+    StatisticsQuery,
+    StatisticsUnavailable,
+)
 
 __all__ = [
     "DEFAULT_CONTENTS_QUERY",
@@ -61,11 +71,28 @@ __all__ = [
     "ProcessSample",
     "Readiness",
     "ReplicaState",
+    "RunningStatement",
     "SamplingEngine",
+    "SignalOutcome",
+    "StatementCounts",
+    "StatementEngine",
+    "StatementStatistics",
+    "StatementText",
+    "StatisticsQuery",
+    "StatisticsUnavailable",
     "StorageUsage",
     "VolumeHasDependents",
 ]
 
 
-class Engine(BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, SamplingEngine, BuildsEngine, Protocol):
+class Engine(
+    BranchEngine,
+    ComputeEngine,
+    HistoryEngine,
+    EngineInspection,
+    SamplingEngine,
+    StatementEngine,
+    BuildsEngine,
+    Protocol,
+):
     """The whole port, for modules that pass it on. Callers declare the protocol they need."""

@@ -51,6 +51,7 @@ class OfferedExtensions:
     build_id: str
     version: str  # of Postgres
     extensions: tuple[OfferedExtension, ...]
+    libraries: frozenset[str]  # those that the build contains and that may be preloaded
     preloaded: Mapping[EndpointId, tuple[str, ...]]  # libraries of the project's running computes
 
 

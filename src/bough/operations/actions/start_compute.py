@@ -77,7 +77,8 @@ class StartCompute(Action[StartComputeParams]):
     async def _find_missing_libraries(self, ctx: ActionContext, spec: ComputeSpec) -> str | None:
         requested = preload_libraries.parse(spec.settings)
         preloaded = await ctx.compute_engine.list_preloaded(self.endpoint_id) if requested else ()
-        missing = [name for name in requested if name not in (preloaded or ())]
+        available = {*(preloaded or ()), *preload_libraries.DEFAULTS}  # nobody asked for these
+        missing = [name for name in requested if name not in available]
         if not missing:
             return None
         return (

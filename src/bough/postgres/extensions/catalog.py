@@ -106,6 +106,12 @@ class PreloadableLibrary:
     summary: str
     settings: Mapping[str, str] = field(default_factory=dict)  # of Postgres, while it is preloaded
     extension: Extension | None = None  # None: it comes with Postgres
+    is_default: bool = False  # preloaded unless the settings of the project or the endpoint say otherwise
+
+    @property
+    def extension_name(self) -> str:
+        """The extension with its version, if it has one."""
+        return self.library if self.extension is None else self.extension.name
 
     def is_available(self, major: int) -> bool:
         return self.extension is None or major in self.extension.majors
@@ -114,7 +120,7 @@ class PreloadableLibrary:
 PRELOADABLE: tuple[PreloadableLibrary, ...] = (
     PreloadableLibrary(library="auto_explain", summary="logs the plans of slow statements"),
     PreloadableLibrary(library="pg_prewarm", summary="loads the cached pages again after a restart"),
-    PreloadableLibrary(library="pg_stat_statements", summary="counts statements and their times"),
+    PreloadableLibrary(library="pg_stat_statements", summary="counts statements and their times", is_default=True),
     *(
         PreloadableLibrary(library=each.preload_library, summary=each.summary, settings=each.settings, extension=each)
         for each in EXTENSIONS

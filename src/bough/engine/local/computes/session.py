@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -65,6 +66,13 @@ _CONF_LOAD_TIME = "select pg_catalog.pg_conf_load_time()"
 _ROLES_AND_DATABASES = f"({roles.SELECT_ALL}) union all ({databases.SELECT_ALL}) order by 1, 2"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageMeasurement:
+    usage: StorageUsage
+    is_public: bool  # tenants may connect to Postgres's own databases
+    statement_text_bytes: int  # of the file that pg_stat_statements keeps
+
+
 class ComputeSession(ComputeConnection):
     async def reload(self) -> bool:
         """Reload the configuration files. Return True when a setting takes effect only after a restart."""
@@ -117,10 +125,13 @@ class ComputeSession(ComputeConnection):
     async def read_logical_bytes(self) -> int:
         return query_results.parse_number(await self.fetch_value(databases.SELECT_TOTAL_SIZE))
 
-    async def measure_storage(self) -> tuple[StorageUsage, bool]:
-        """Return what is stored, and whether tenants may connect to Postgres's own databases."""
+    async def measure_storage(self) -> StorageMeasurement:
         [row] = await self.fetch(storage.SELECT_STORED_BYTES)
-        return query_results.parse_storage(row), query_results.parse_bool(row["is_public"])
+        return StorageMeasurement(
+            usage=query_results.parse_storage(row),
+            is_public=query_results.parse_bool(row["is_public"]),
+            statement_text_bytes=query_results.parse_number(row["statement_text_bytes"]),
+        )
 
     async def write_wal_marker(self) -> str:
         """Write a commit with the current time to the WAL. Return the flushed LSN, which includes it."""

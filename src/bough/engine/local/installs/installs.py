@@ -103,6 +103,9 @@ class Install:
     def program_path(self, name: str) -> str:
         return str(self.bin / name)
 
+    def has_library(self, name: str) -> bool:
+        return (self.libraries / f"{name}.so").is_file()
+
 
 def format_pin(flavour: Flavour, major: int) -> str:
     return f"{flavour}-{major}"

@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from bough.engine.local.installs.installs import Install
+from bough.postgres import preload_libraries
 from bough.postgres.extensions import catalog, contrib, extension_control, extension_files
 from bough.postgres.extensions.extension_control import ExtensionControl
 
@@ -47,6 +48,11 @@ def read(install: Install) -> Mapping[str, InstalledExtension]:
     except OSError:
         return {}
     return _read(install.extensions, changed_at)
+
+
+def list_preloadable(install: Install) -> list[str]:
+    """Return the libraries of the catalog that the install contains. Blocks."""
+    return [name for name in preload_libraries.list_known(install.major) if install.has_library(name)]
 
 
 @lru_cache(maxsize=64)

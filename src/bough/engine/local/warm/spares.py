@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from bough.engine.local.branch_volumes import BranchVolumes
 from bough.engine.local.computes.computes import Computes
+from bough.engine.local.computes.preloading import restrict_to_existing
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.computes.session import open_session
 from bough.engine.local.computes.spare_assignment import SpareAssignment, is_spare, new_spare_name
@@ -115,7 +116,7 @@ class SpareComputes:
 
 
 def _build_spec(name: str, config: SpareConfig) -> ComputeSpec:
-    return ComputeSpec(
+    spec = ComputeSpec(
         project_id=ProjectId(name),
         branch_id=BranchId(name),
         endpoint_id=EndpointId(name),
@@ -126,3 +127,4 @@ def _build_spec(name: str, config: SpareConfig) -> ComputeSpec:
         roles=(),
         databases=(),
     )
+    return restrict_to_existing(spec, config.install)
