@@ -24,6 +24,11 @@ class Settings(HomePaths, frozen=True, extra="forbid"):
         description="addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto headers "
         "are trusted",
     )
+    private_networks: tuple[IPvAnyNetwork, ...] | None = Field(
+        None,
+        description="networks that block_public_connections lets in and block_vpc_connections rejects, and whose "
+        "traffic is counted apart [default: loopback, private and link-local addresses, not counted apart]",
+    )
     gateway_port: Port | None = Field(None, description="port for Postgres clients [default: 5432, or a free one]")
     domain: str = Field("localhost", description="domain of the endpoints' host names", pattern=r"^[a-z0-9.-]{1,120}$")
     storage: Literal["auto", "reflink", "btrfs", "plain"] = Field("auto", description="how volumes are cloned")

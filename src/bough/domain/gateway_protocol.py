@@ -13,6 +13,7 @@ from typing import Any
 
 from bough.domain.json_fields import parse_object, parse_text
 from bough.domain.pooler import PoolSettings
+from bough.domain.private_networks import BlockedNetworks
 from bough.errors import ErrorKind
 from bough.ids import EndpointId
 
@@ -58,6 +59,7 @@ class Access:
     pool_settings: PoolSettings = field(default_factory=PoolSettings)
     blocked_reason: str | None = None  # why the endpoint accepts no clients now; shown after the password is verified
     read_only_hint: str | None = None  # added to the error of a rejected write; None: writes are allowed
+    blocked_networks: BlockedNetworks = field(default_factory=BlockedNetworks)
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Access":
@@ -71,6 +73,7 @@ class Access:
             pool_settings=PoolSettings.from_json(body.get("pool", {})),
             blocked_reason=body.get("closed"),
             read_only_hint=body.get("read_only_hint"),
+            blocked_networks=BlockedNetworks.from_json(body.get("blocked_networks", {})),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -84,6 +87,7 @@ class Access:
             "pool": asdict(self.pool_settings),
             "closed": self.blocked_reason,
             "read_only_hint": self.read_only_hint,
+            "blocked_networks": self.blocked_networks.to_json(),
         }
 
 

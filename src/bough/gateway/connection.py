@@ -98,7 +98,8 @@ async def _serve_client(services: GatewayServices, connection: ClientConnection,
         authenticated = await _authenticate(services, connection, origin)
         if authenticated is not None:
             startup, target, (endpoint, pool_settings, hint) = authenticated
-            with services.activity.track_connection(endpoint, hint) as counters:
+            is_apart = origin.is_private and services.origins.counts_private_traffic
+            with services.activity.track_connection(endpoint, hint, is_private=is_apart) as counters:
                 client = AuthenticatedClient(connection, startup.agreed_minor, counters)
                 if pool_settings is None:
                     await _serve_direct(services, client, endpoint, target)

@@ -124,7 +124,10 @@ def _can_log_in(access: Access) -> bool:
 
 
 def _check_network(access: Access, origin: ClientOrigin) -> None:
-    """A client on the local socket counts as connecting from the loopback address."""
+    """A client on the local socket is in no network, and counts as connecting from the loopback address."""
+    blocked = None if origin.is_local else access.blocked_networks.explain(is_private=origin.is_private)
+    if blocked is not None:
+        raise Denied(blocked)
     if access.allowed_networks is None:
         return
     address = origin.address or LOOPBACK

@@ -16,6 +16,7 @@ from bough.domain import allowed_ips
 from bough.domain.endpoint import max_connections
 from bough.domain.gateway_protocol import Access
 from bough.domain.pooler import PoolSettings, parse_pool_settings
+from bough.domain.private_networks import BlockedNetworks
 from bough.ids import EndpointId
 from bough.postgres.scram import ITERATIONS, SALT_BYTES, SCHEME, is_usable
 from bough.store.roles import EndpointAccess, unknown_endpoint_access
@@ -48,6 +49,7 @@ class AccessResolver:
             pool_settings=_pool_settings(found),
             blocked_reason=blocked_reason,
             read_only_hint=hint,
+            blocked_networks=BlockedNetworks.from_settings(found.project_settings),
         )
 
     async def _explain_limits(self, rows: Rows, found: EndpointAccess) -> tuple[str | None, str | None]:

@@ -16,7 +16,7 @@ from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, request
 from bough.domain.locks import LockScope
 from bough.domain.operation import Operation
 from bough.domain.organization import Organization
-from bough.domain.project import Project, check_recoverable, recovery_deadline
+from bough.domain.project import ACCESS_SETTINGS, Project, check_recoverable, recovery_deadline
 from bough.domain.rights import OrgRight, Right
 from bough.domain.role import Role
 from bough.errors import RuleViolation
@@ -107,7 +107,14 @@ async def update_project(context: Context, project: Project, change: ProjectChan
             operations = await _apply_everywhere(context, rows, after)
         if after.history_retention_seconds != before.history_retention_seconds:
             operations += await context.enqueue(rows, NewOperation(ApplyHistoryRetention, project.id))
+        endpoints = await rows.endpoints.list_in_project(project.id) if _changes_access(before, after) else []
+    await context.invalidate_endpoints(*(each.id for each in endpoints))
     return after, operations
+
+
+def _changes_access(before: Project, after: Project) -> bool:
+    """Return whether gateways have to ask again which networks may connect."""
+    return any(before.settings.get(name) != after.settings.get(name) for name in ACCESS_SETTINGS)
 
 
 async def delete_project(context: Context, project: Project) -> Project:
