@@ -93,6 +93,9 @@ class Settings(HomePaths, frozen=True, extra="forbid"):
     hold_seconds: float = Field(
         5.0, ge=0, description="seconds that a request waits for a conflicting operation before it fails with 423"
     )
+    cpu_limits: bool = Field(
+        True, description="whether a compute can use no more CPU than its maximum size, even if the machine is idle"
+    )
     operation_workers: int = Field(8, ge=1, description="maximum number of concurrent operations")
     wake_seconds: float = Field(60.0, gt=0, description="seconds that a client waits for its compute to start")
     wakes_at_once: int = Field(16, ge=1, description="maximum number of computes that start at the same time")
