@@ -83,6 +83,9 @@ class Settings(HomePaths, frozen=True, extra="forbid"):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="minimum level of log messages")
     log_file_bytes: int = Field(16 * 1024**2, ge=64 * 1024, description="size in bytes at which a log file is rotated")
     log_files_kept: int = Field(4, ge=1, description="number of rotated files to keep per log")
+    audit_log_files_kept: int = Field(
+        16, ge=1, description="number of rotated files to keep per log of audited statements (audit_log_level)"
+    )
     regions: tuple[Region, ...] = Field(DEFAULT_REGIONS, description="regions; the first is the default", min_length=1)
     plans: dict[str, Plan] = Field(DEFAULT_PLANS, description="named sets of limits; new accounts have the plan `free`")
     rate_per_minute: int = Field(700, ge=1, description="API requests per minute per key")

@@ -11,6 +11,7 @@ from bough.tasks.cleanup import (
     DeleteIdempotencyKeys,
     DeleteOldAudit,
 )
+from bough.tasks.collect_audit_logs import CollectAuditLogs
 from bough.tasks.count_active_time import CountActiveTime
 from bough.tasks.enforce_storage_limits import EnforceStorageLimits
 from bough.tasks.enforce_transfer_limits import EnforceTransferLimits
@@ -61,6 +62,7 @@ def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tup
         "mail": SendMail(settings, store, services.vault),
         "instant databases": PrepareInstantDatabases(services),
         "postgres builds": FollowPostgresBuilds(engine),
+        "audit logs": CollectAuditLogs(engine),
     }
     return (
         Loop(store, _create_tasks(services, engine, tls_files)),

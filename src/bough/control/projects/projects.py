@@ -9,6 +9,7 @@ from bough.control.context import Context
 from bough.control.endpoints.plan import RequestedEndpoint, plan_endpoint
 from bough.control.projects import quota
 from bough.control.projects.plan import ProjectChange, RequestedProject, apply_project_change, plan_project
+from bough.domain import audit_level
 from bough.domain import branch as branches
 from bough.domain.branch import Branch
 from bough.domain.database import Database
@@ -103,13 +104,20 @@ async def update_project(context: Context, project: Project, change: ProjectChan
         after = apply_project_change(before, change, await context.load_project_plan(rows, before))
         await rows.projects.save(after)
         operations: list[Operation] = []
-        if after.has_logical_replication != before.has_logical_replication:
+        if _changes_computes(before, after):
             operations = await _apply_everywhere(context, rows, after)
         if after.history_retention_seconds != before.history_retention_seconds:
             operations += await context.enqueue(rows, NewOperation(ApplyHistoryRetention, project.id))
         endpoints = await rows.endpoints.list_in_project(project.id) if _changes_access(before, after) else []
     await context.invalidate_endpoints(*(each.id for each in endpoints))
     return after, operations
+
+
+def _changes_computes(before: Project, after: Project) -> bool:
+    """Return whether running computes need other settings."""
+    if after.has_logical_replication != before.has_logical_replication:
+        return True
+    return audit_level.read_level(after.settings) != audit_level.read_level(before.settings)
 
 
 def _changes_access(before: Project, after: Project) -> bool:

@@ -2,14 +2,25 @@
 
 from bough.postgres.extensions.extension import Extension
 
+LIBRARY = "pgaudit"
+PARAMETER_PREFIX = "pgaudit."
+# Only servers of projects with audit_log_level have this setting: there, no tenant may lower what is audited.
+GUARD = "pg_catalog.current_setting('log_error_verbosity') operator(pg_catalog.<>) 'verbose'"
+
 # Its parameters are for superusers. The owner of the extension may set them, also with ALTER DATABASE and ALTER ROLE.
 # The script of version 1.7 quotes the two schemas of the path as one name.
-_ADDITIONS = """
+_ADDITIONS = f"""
 alter function pgaudit_ddl_command_end() set search_path = pg_catalog, pg_temp;
 alter function pgaudit_sql_drop() set search_path = pg_catalog, pg_temp;
-grant set on parameter pgaudit.log, pgaudit.log_catalog, pgaudit.log_client, pgaudit.log_level, pgaudit.log_parameter,
-    pgaudit.log_relation, pgaudit.log_rows, pgaudit.log_statement, pgaudit.log_statement_once, pgaudit.role
-    to @extowner@;
+do $guard$
+begin
+    if {GUARD} then
+        grant set on parameter pgaudit.log, pgaudit.log_catalog, pgaudit.log_client, pgaudit.log_level,
+            pgaudit.log_parameter, pgaudit.log_relation, pgaudit.log_rows, pgaudit.log_statement,
+            pgaudit.log_statement_once, pgaudit.role
+            to @extowner@;
+    end if;
+end $guard$;
 """
 
 
@@ -18,7 +29,7 @@ PGAUDIT = Extension(
     summary="writes statements to the audit log",
     package="postgresql-{major}-pgaudit",
     is_in_default_build=True,
-    preload_library="pgaudit",
+    preload_library=LIBRARY,
     script_additions={"pgaudit--*.sql": _ADDITIONS},
     review=(
         "Two event trigger functions in C, SECURITY DEFINER with a fixed search_path, query only functions of "
