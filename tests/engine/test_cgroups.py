@@ -355,7 +355,6 @@ def test_version_2_is_told_limits_in_its_own_words(tmp_path: Path) -> None:
     texts = {path.name: path.read_text() for path in group.iterdir() if path.read_text() != "4096\n"}
     del texts["memory.stat"]
     assert texts == {
-        "cpu.max": "max 50000",
         "memory.max": str(8 * GIB),
         "memory.high": str(GIB),
         "memory.swap.max": "0",
@@ -394,12 +393,6 @@ def test_the_cpu_cap_of_each_version(version: int, cores: float | None, expected
     assert list(build_cpu_cap(version, cores)) == expected
 
 
-def test_a_start_is_not_capped_and_each_size_has_the_cap_of_the_maximum() -> None:
-    whole = ResourceLimits.for_max_size(2, connections=100)
-    assert whole.cpu_cap is None
-    assert whole.at_size(0.25).with_cpu_cap(2).cpu_cap == whole.with_cpu_cap(2).at_size(0.5).cpu_cap == 2
-
-
 def read_cpu_cap(groups: Cgroups, name: str) -> float | None:
     """Return the quota that the kernel applies, in cores."""
     for each, controllers in groups._hierarchies.items():
@@ -419,9 +412,10 @@ def test_the_kernel_caps_a_group_and_lifts_the_cap_again(groups: Cgroups) -> Non
         groups.add_process("one", shell.pid, SMALL)
         assert read_cpu_cap(groups, "one") is None
         for cores in (0.25, 2, 0.5):
-            groups.resize("one", replace(SMALL, cpu_cap=cores))
+            groups.cap_cpu("one", cores)
+            groups.resize("one", LARGE)
             assert read_cpu_cap(groups, "one") == cores
-        groups.resize("one", SMALL)
+        groups.cap_cpu("one", None)
         assert read_cpu_cap(groups, "one") is None
     assert "failed" not in groups.summary
     groups.remove("one")
@@ -430,7 +424,8 @@ def test_the_kernel_caps_a_group_and_lifts_the_cap_again(groups: Cgroups) -> Non
 def test_a_capped_process_cannot_use_more(groups: Cgroups) -> None:
     """The kernel counts the periods in which it stopped the process."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinning:
-        groups.add_process("one", spinning.pid, replace(SMALL, cpu_cap=0.25))
+        groups.add_process("one", spinning.pid, SMALL)
+        groups.cap_cpu("one", 0.25)
         while read_throttled_periods(groups, "one") < 3:
             time.sleep(0.05)
         spinning.kill()
@@ -449,7 +444,8 @@ def read_throttled_periods(groups: Cgroups, name: str) -> int:
 
 def test_another_control_process_applies_its_setting(groups: Cgroups, settings_here: Settings) -> None:
     with process_tree() as shell:
-        groups.add_process("one", shell.pid, replace(SMALL, cpu_cap=0.25))
+        groups.add_process("one", shell.pid, SMALL)
+        groups.cap_cpu("one", 0.25)
         without = cgroups.detect_cgroups(settings_here.model_copy(update={"cpu_limits": False}))
         without.ensure_ready()
         without.cap_cpu("one", 0.25)

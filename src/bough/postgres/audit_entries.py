@@ -30,7 +30,7 @@ _TAIL = re.compile(r'(?P<fields>,"func_name":"\w+","file_name":"[\w.]+","file_li
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
+class StatementEntry:
     timestamp: str  # ISO 8601, UTC
     role: str | None  # None: of a background worker
     database: str | None
@@ -45,7 +45,7 @@ class AuditEntry:
         return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def parse_line(line: bytes) -> AuditEntry | None:
+def parse_line(line: bytes) -> StatementEntry | None:
     """Return the entry of a line, if it is one of the audit."""
     if not any(file in line for file in _FILES):
         return None
@@ -56,7 +56,7 @@ def parse_line(line: bytes) -> AuditEntry | None:
     return _parse_fields(fields) if isinstance(fields, dict) else None
 
 
-def parse_long_line(head: bytes, tail: bytes) -> AuditEntry | None:
+def parse_long_line(head: bytes, tail: bytes) -> StatementEntry | None:
     """Return the entry of a line of which only the beginning and the end were kept."""
     text, end = head.decode("utf-8", "replace"), _TAIL.search(tail.decode("utf-8", "replace"))
     message = _MESSAGE.search(text)
@@ -71,14 +71,14 @@ def parse_long_line(head: bytes, tail: bytes) -> AuditEntry | None:
     return _parse_fields(fields)
 
 
-def _parse_fields(fields: dict[str, Any]) -> AuditEntry | None:
+def _parse_fields(fields: dict[str, Any]) -> StatementEntry | None:
     prefixes = _SOURCES.get((fields.get("file_name", ""), fields.get("func_name", "")))
     message, pid = fields.get("message"), fields.get("pid")
     if prefixes is None or not isinstance(message, str) or not message.startswith(prefixes) or type(pid) is not int:
         return None
     if fields.get("user") == ADMIN_ROLE:  # the platform's own sessions
         return None
-    return AuditEntry(
+    return StatementEntry(
         timestamp=str(fields.get("timestamp", "")).replace(" UTC", "Z").replace(" ", "T"),
         role=_text(fields.get("user")),
         database=_text(fields.get("dbname")),

@@ -5,7 +5,6 @@ function that wrote it. Text that libraries print to standard error, such as not
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from bough.domain.audit_level import AuditLevel
 from bough.postgres.extensions.pgaudit import GUARD, LIBRARY, PARAMETER_PREFIX
@@ -65,9 +64,7 @@ def is_guarded(scripts: Mapping[str, str]) -> bool:
     return all("on parameter" not in text.lower() or GUARD in text for text in scripts.values())
 
 
-def build_settings(
-    settings: Mapping[str, str], level: AuditLevel, folder: Path, *, has_pgaudit: bool
-) -> dict[str, str]:
+def build_settings(settings: Mapping[str, str], level: AuditLevel, folder: str, *, has_pgaudit: bool) -> dict[str, str]:
     """Return the settings of a server with those of the level, which replace the tenant's."""
     others = {name: value for name, value in settings.items() if not name.startswith(PARAMETER_PREFIX)}
     statements = _build_pgaudit(level) if has_pgaudit else _build_log_statement(level)
@@ -75,12 +72,12 @@ def build_settings(
     return {**others, **_build_log_files(folder), **statements, **connections}
 
 
-def _build_log_files(folder: Path) -> dict[str, str]:
+def _build_log_files(folder: str) -> dict[str, str]:
     """Write the log as JSON beside the ordinary one. The platform limits both files, so the server rotates none."""
     return {
         "logging_collector": "on",
         "log_destination": "stderr,jsonlog",
-        "log_directory": str(folder),
+        "log_directory": folder,
         "log_filename": TEXT_FILE,
         "log_rotation_age": "0",
         "log_rotation_size": "0",

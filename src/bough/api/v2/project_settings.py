@@ -1,13 +1,12 @@
 """Request bodies for the settings of a project."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
 
 from bough.api.schemas import Body, ComputeUnits, Count, Flag
 from bough.domain import allowed_ips, audit_level
-from bough.domain.audit_level import AuditLevel
 
 _CLOCK_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 _SETTING_NAME = r"^[A-Za-z_][A-Za-z0-9_.]{0,62}$"
@@ -56,7 +55,7 @@ class ProjectSettings(Body):
     maintenance_window: MaintenanceWindow | None = None
     block_public_connections: Flag | None = None
     block_vpc_connections: Flag | None = None
-    audit_log_level: AuditLevel | None = None
+    audit_log_level: Literal["base", "extended", "full"] | None = None
     hipaa: Annotated[Flag | None, AfterValidator(_check_hipaa)] = None
     preload_libraries: PreloadLibraries | None = None
 

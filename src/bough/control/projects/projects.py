@@ -11,6 +11,7 @@ from bough.control.projects import quota
 from bough.control.projects.plan import ProjectChange, RequestedProject, apply_project_change, plan_project
 from bough.domain import audit_level
 from bough.domain import branch as branches
+from bough.domain.audit_level import AuditLevel
 from bough.domain.branch import Branch
 from bough.domain.database import Database
 from bough.domain.endpoint import Endpoint, EndpointState, EndpointType, request_state
@@ -104,6 +105,8 @@ async def update_project(context: Context, project: Project, change: ProjectChan
         after = apply_project_change(before, change, await context.load_project_plan(rows, before))
         await rows.projects.save(after)
         operations: list[Operation] = []
+        if _audit_level(after) != _audit_level(before):
+            context.audit.add_details(audit_log_level=_audit_level(after) or "none")
         if _changes_computes(before, after):
             operations = await _apply_everywhere(context, rows, after)
         if after.history_retention_seconds != before.history_retention_seconds:
@@ -117,7 +120,11 @@ def _changes_computes(before: Project, after: Project) -> bool:
     """Return whether running computes need other settings."""
     if after.has_logical_replication != before.has_logical_replication:
         return True
-    return audit_level.read_level(after.settings) != audit_level.read_level(before.settings)
+    return _audit_level(after) != _audit_level(before)
+
+
+def _audit_level(project: Project) -> AuditLevel | None:
+    return audit_level.read_level(project.settings)
 
 
 def _changes_access(before: Project, after: Project) -> bool:

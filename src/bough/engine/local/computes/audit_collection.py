@@ -16,7 +16,7 @@ from bough.engine.local.durable_files import write_atomically
 from bough.engine.local.images import allocation
 from bough.log import redact
 from bough.postgres import audit_entries
-from bough.postgres.audit_entries import AuditEntry
+from bough.postgres.audit_entries import StatementEntry
 from bough.postgres.statement_audit import JSON_FILE
 
 STATE_FILE = "position.json"
@@ -119,7 +119,7 @@ class _Lines:
         self.position = position
         self._end = min(os.fstat(descriptor).st_size, position + _PASS_BYTES)
 
-    def __iter__(self) -> Iterator[list[AuditEntry]]:
+    def __iter__(self) -> Iterator[list[StatementEntry]]:
         while self.position < self._end:
             block = os.pread(self._descriptor, _BLOCK, self.position)
             complete = block.rfind(b"\n") + 1
@@ -133,7 +133,7 @@ class _Lines:
                 return  # the server has not finished the line
             yield [] if entry is None else [entry]
 
-    def _read_long_line(self, block: bytes) -> AuditEntry | None:
+    def _read_long_line(self, block: bytes) -> StatementEntry | None:
         """Move the position after a line that is longer than a block, if it is complete, and return its entry."""
         head, tail, position = block[: audit_entries.HEAD_BYTES], block, self.position + len(block)
         while block := os.pread(self._descriptor, _BLOCK, position):

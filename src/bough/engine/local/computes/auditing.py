@@ -23,7 +23,7 @@ def complete(spec: ComputeSpec, install: Install, folders: Folders) -> ComputeSp
     settings = statement_audit.build_settings(
         spec.settings,
         spec.audit_level,
-        folders.audit_folder(spec.endpoint_id),
+        str(folders.audit_folder(spec.endpoint_id)),
         has_pgaudit=uses_pgaudit(spec, install),
     )
     return replace(spec, settings=settings)

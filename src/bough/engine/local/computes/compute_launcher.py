@@ -8,7 +8,7 @@ from pathlib import Path
 from bough.engine.local.computes import compute_sizes, postmaster, process
 from bough.engine.local.computes.launch_options import LaunchOptions, build_launch_options, read_checked_record
 from bough.engine.local.computes.metrics import StartKind
-from bough.engine.local.computes.pid_file import READY, STOPPING, PidFile
+from bough.engine.local.computes.pid_file import STOPPING, PidFile
 from bough.engine.local.computes.postmaster_process import Postmaster
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.computes.runs import ComputeRun, ComputeRuns, is_temporary
@@ -17,7 +17,6 @@ from bough.engine.local.computes.target import ComputeTarget
 from bough.engine.local.folders import Folders
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.isolation.cgroups import Cgroups
-from bough.engine.local.isolation.resource_limits import ResourceLimits
 from bough.engine.local.isolation.system_users import SocketUsers
 from bough.engine.local.threads import run_shielded
 from bough.engine.local.volumes.volumes import Volumes
@@ -93,21 +92,27 @@ class ComputeLauncher:
         return server
 
     def limit_start(self, spec: ComputeSpec, launch: LaunchOptions, pid: int) -> None:
-        """Place the process in its group, without the limits of a compute that accepts connections if it does not."""
+        """Apply the maximum size: with a small share, a start on a busy machine takes five times as long."""
         run = self._runs.get(spec.endpoint_id) or new_run(spec, launch.install)
-        file = PidFile.read(launch.data)
-        is_ready = file is not None and file.pid == pid and file.status == READY
-        limits = _build_current_limits(run, spec) if is_ready else compute_sizes.build_start_limits(spec)
-        self._cgroups.add_process(run.cgroup_name, pid, limits)
+        self._cgroups.add_process(run.cgroup_name, pid, compute_sizes.build_limits(spec, spec.max_cu))
 
     def finish_start(self, spec: ComputeSpec, launch: LaunchOptions) -> None:
-        """Apply the actual size with its CPU cap and make the socket irreplaceable, once the server listens."""
+        """Apply the actual size and make the socket irreplaceable, once the server listens."""
         run = self._runs.get(spec.endpoint_id) or new_run(spec, launch.install)
-        self._cgroups.resize(run.cgroup_name, _build_current_limits(run, spec))
+        self._cgroups.resize(run.cgroup_name, compute_sizes.build_limits(spec, compute_sizes.choose_size(run, spec)))
         if not process.seal_socket_folder(launch.sockets, self._socket_users.gateway_gid):
             raise EngineError(
                 "The compute replaced its socket with another file: suspend the endpoint.", transient=False
             )
+
+    def cap_cpu(self, spec: ComputeSpec, launch: LaunchOptions) -> None:
+        """Cap the CPU of a compute that serves clients; temporary computes and spares serve none.
+
+        The cap is that of the maximum size, so that autoscaling sees how much more the compute would use.
+        """
+        if not (is_temporary(spec.endpoint_id) or is_spare(spec.endpoint_id)):
+            run = self._runs.get(spec.endpoint_id) or new_run(spec, launch.install)
+            self._cgroups.cap_cpu(run.cgroup_name, spec.max_cu)
 
     def write_files(self, volume: VolumeId, launch: LaunchOptions, target: ComputeTarget, cu: float) -> None:
         folder = self._volumes.folder(volume)
@@ -126,14 +131,10 @@ class ComputeLauncher:
         self.write_files(spec.volume_id, launch, target, cu)
         run = update_run(new_run(spec, launch.install), spec, target, cu)
         self._runs.put(run)
-        limits = compute_sizes.build_start_limits(spec)
+        limits = compute_sizes.build_limits(spec, spec.max_cu)
         pid = process.start(launch, self._cgroups.enter_group(run.cgroup_name, limits))
         self._runs.put(replace(run, pid=pid))
         return pid
-
-
-def _build_current_limits(run: ComputeRun, spec: ComputeSpec) -> ResourceLimits:
-    return compute_sizes.build_limits(spec, compute_sizes.choose_size(run, spec))
 
 
 def _is_same_folder(reported: str, folder: Path) -> bool:

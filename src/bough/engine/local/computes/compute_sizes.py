@@ -12,7 +12,7 @@ from bough.engine.local.computes import postmaster
 from bough.engine.local.computes.pid_file import READY, PidFile
 from bough.engine.local.computes.postmaster_process import Postmaster
 from bough.engine.local.computes.process_usage import measure_processes
-from bough.engine.local.computes.runs import ComputeRun, ComputeRuns, is_temporary
+from bough.engine.local.computes.runs import ComputeRun, ComputeRuns
 from bough.engine.local.isolation.cgroups import Cgroups
 from bough.engine.local.isolation.resource_limits import ResourceLimits
 from bough.engine.local.volumes.folder import VolumeFolder
@@ -30,15 +30,8 @@ def choose_size(run: ComputeRun | None, spec: ComputeSpec) -> float:
     return clamp_size(run.cu or spec.max_cu, spec.effective_min_cu, spec.max_cu)
 
 
-def build_start_limits(spec: ComputeSpec) -> ResourceLimits:
-    """Return the limits of its maximum size, without a cap: a start with a small share takes five times as long."""
-    return ResourceLimits.for_max_size(spec.max_cu, connections=int(spec.settings["max_connections"]))
-
-
 def build_limits(spec: ComputeSpec, cu: float) -> ResourceLimits:
-    """Return the limits of a compute that accepts connections. A temporary one works for the platform."""
-    limits = build_start_limits(spec).at_size(cu)
-    return limits if is_temporary(spec.endpoint_id) else limits.with_cpu_cap(spec.max_cu)
+    return ResourceLimits.for_max_size(spec.max_cu, connections=int(spec.settings["max_connections"])).at_size(cu)
 
 
 def write_size_settings(folder: VolumeFolder, cu: float) -> None:
@@ -64,8 +57,7 @@ class ComputeSizes:
             write_size_settings(self._volumes.folder(run.volume_id), cu)
             process.signal(signal.SIGHUP)
         # A resize does not change the limit on processes, so the number of connections does not matter here.
-        limits = ResourceLimits.for_max_size(run.max_cu or cu, connections=0).at_size(cu)
-        self._cgroups.resize(run.cgroup_name, limits.with_cpu_cap(run.max_cu or cu))
+        self._cgroups.resize(run.cgroup_name, ResourceLimits.for_max_size(run.max_cu or cu, connections=0).at_size(cu))
         self._runs.put(replace(run, cu=cu))
 
     def read_size(self, endpoint: EndpointId) -> float | None:

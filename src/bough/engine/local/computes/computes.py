@@ -109,6 +109,8 @@ class Computes:
                 return None
         if not is_temporary(spec.endpoint_id):
             await ensure_roles_and_databases(spec, launch, target, self._volumes.folder(spec.volume_id), launch.sockets)
+        # Last, because a start, its recovery and the creation of roles would take longer.
+        await run_shielded(lambda: self._launcher.cap_cpu(spec, launch))
         return Readiness.READY
 
     async def _needs_restart(

@@ -172,7 +172,7 @@ class RunningComputes:
     def _cap_cpu(self) -> None:
         """Cap the computes that an earlier version, or one with another setting, started."""
         for run in self._runs.list_all():
-            if run.max_cu is not None:
+            if run.max_cu is not None and not is_spare(run.endpoint_id):
                 self._cgroups.cap_cpu(run.cgroup_name, run.max_cu)
 
     def _clean_up_temporary(self, name: EndpointId) -> None:

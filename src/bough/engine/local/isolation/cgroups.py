@@ -7,7 +7,7 @@ compute from starting: it is logged once and appears in `summary`.
 import os
 import resource
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -94,7 +94,8 @@ class Cgroups:
             for each, controllers in self._hierarchies.items():
                 with self._log_errors("control groups"):
                     group = self._ensure_group(each, name)
-                    self._write_all(each.version, group, controllers, limits)
+                    for controller in controllers:
+                        self._write(each.version, group, controller, limits)
                     cgroup_files.move_process(pid, group)
             self._placed[name] = (pid, limits)
         if not any("pids" in controllers for controllers in self._hierarchies.values()):
@@ -112,7 +113,8 @@ class Cgroups:
             for each, controllers in self._hierarchies.items():
                 if each.version == 1:
                     group = self._ensure_group(each, name)
-                    self._write_all(each.version, group, controllers, limits)
+                    for controller in controllers:
+                        self._write(each.version, group, controller, limits)
                     (group / "tasks").write_text("0")
                     entered.append(each)
         try:
@@ -129,13 +131,14 @@ class Cgroups:
             for each, controllers in self._hierarchies.items():
                 group = self._parent(each) / name
                 if group.exists():
-                    self._write_all(each.version, group, set(controllers) & {"memory", "cpu"}, limits)
+                    for controller in set(controllers) & {"memory", "cpu"}:
+                        self._write(each.version, group, controller, limits)
             if name in self._placed:
                 pid, before = self._placed[name]
                 self._placed[name] = (pid, replace(limits, pids=before.pids))
 
-    def cap_cpu(self, name: str, cores: float) -> None:
-        """Cap the CPU of a group that an earlier control process created."""
+    def cap_cpu(self, name: str, cores: float | None) -> None:
+        """Cap the CPU time per second of the group, if it exists; None: lift the cap. A new group has none."""
         with self._lock:
             for each, controllers in self._hierarchies.items():
                 group = self._parent(each) / name
@@ -213,12 +216,6 @@ class Cgroups:
             if "cpu" in self._hierarchies[hierarchy]:
                 self._cpu_caps[name] = None
         return group
-
-    def _write_all(self, version: int, group: Path, controllers: Collection[str], limits: ResourceLimits) -> None:
-        for controller in controllers:
-            self._write(version, group, controller, limits)
-        if "cpu" in controllers:
-            self._write_cpu_cap(version, group, limits.cpu_cap)
 
     def _write_cpu_cap(self, version: int, group: Path, cores: float | None) -> None:
         cap = cores if self._caps_cpu else None

@@ -24,7 +24,6 @@ class ResourceLimits:
     soft_memory_bytes: int  # above which they are slowed down and their memory is reclaimed first
     cu: float
     pids: int
-    cpu_cap: float | None = None  # cores that it can use, on an idle machine too; None: all
 
     @classmethod
     def for_max_size(cls, cu: float, *, connections: int) -> Self:
@@ -32,14 +31,8 @@ class ResourceLimits:
         memory = memory_bytes_for(cu)
         return cls(memory_bytes=memory, soft_memory_bytes=memory, cu=cu, pids=connections + _NON_SESSION_PROCESSES)
 
-    def with_cpu_cap(self, cores: float) -> Self:
-        """Return the limits of a compute that has started: an uncapped start and recovery take less time."""
-        return replace(self, cpu_cap=cores)
-
     def at_size(self, cu: float) -> Self:
         """Return the limits at a smaller size.
-
-        The CPU cap stays that of the maximum size, so that autoscaling sees how much more the compute would use.
 
         The hard memory limit stays that of the maximum size: a sudden need for memory, such as a thousand new clients,
         slows the compute down until it is resized, and does not kill it.
