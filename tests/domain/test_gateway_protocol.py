@@ -27,6 +27,7 @@ ACCESS = Access(
     blocked_reason="limit",
     read_only_hint="hint",
     blocked_networks=BlockedNetworks(public=True),
+    is_audited=True,
 )
 REPORT = ActivityReport(
     worker="w",
@@ -52,7 +53,7 @@ def test_every_message_survives_json(message: Any) -> None:
 
 def test_the_keys_are_those_of_the_previous_version() -> None:
     keys = {"verifier", "is_known", "valid_until", "networks", "refusal", "pool", "closed", "read_only_hint"}
-    assert ACCESS.to_json().keys() == keys | {"blocked_networks"}
+    assert ACCESS.to_json().keys() == keys | {"blocked_networks", "is_audited"}
     assert ACCESS.to_json()["valid_until"] == "2030-01-02T00:00:00Z"
     assert ACCESS.to_json()["pool"] == asdict(ACCESS.pool_settings)
     assert REPORT.to_json().keys() == {"worker", "sequence", "endpoints"}

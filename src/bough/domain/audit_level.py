@@ -26,6 +26,7 @@ def check_settings(settings: Mapping[str, Any], pg_version: int) -> None:
         )
 
 
-def read_level(settings: Mapping[str, Any]) -> AuditLevel | None:
+def read_level(settings: Mapping[str, Any], pg_version: int) -> AuditLevel | None:
+    """Return the level; None also for one that was stored before it was checked and cannot be provided."""
     level = settings.get(SETTINGS_KEY)
-    return None if level is None else AuditLevel(level)
+    return None if level is None or pg_version < _FIRST_MAJOR else AuditLevel(level)

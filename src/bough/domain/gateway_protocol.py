@@ -60,6 +60,7 @@ class Access:
     blocked_reason: str | None = None  # why the endpoint accepts no clients now; shown after the password is verified
     read_only_hint: str | None = None  # added to the error of a rejected write; None: writes are allowed
     blocked_networks: BlockedNetworks = field(default_factory=BlockedNetworks)
+    is_audited: bool = False  # the worker logs the addresses of its clients
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Access":
@@ -74,6 +75,7 @@ class Access:
             blocked_reason=body.get("closed"),
             read_only_hint=body.get("read_only_hint"),
             blocked_networks=BlockedNetworks.from_json(body.get("blocked_networks", {})),
+            is_audited=bool(body.get("is_audited")),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -88,6 +90,7 @@ class Access:
             "closed": self.blocked_reason,
             "read_only_hint": self.read_only_hint,
             "blocked_networks": self.blocked_networks.to_json(),
+            "is_audited": self.is_audited,
         }
 
 

@@ -120,7 +120,7 @@ def build_compute_spec(
         min_cu=endpoint.min_cu,
         settings={**_build_settings(project, branch, endpoint, databases), **_build_fullness_settings(branch)},
         is_read_only=branch.fullness is Fullness.OVERFULL,
-        audit_level=audit_level.read_level(project.settings),
+        audit_level=audit_level.read_level(project.settings, project.pg_version),
         roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_pending else None) for role in roles),
         databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases if each.is_pending),
     )

@@ -12,7 +12,7 @@ import secrets
 from bough import clock
 from bough.control import defaults
 from bough.control.gateway.allowances import AllowancePolicy
-from bough.domain import allowed_ips
+from bough.domain import allowed_ips, audit_level
 from bough.domain.endpoint import max_connections
 from bough.domain.gateway_protocol import Access
 from bough.domain.pooler import PoolSettings, parse_pool_settings
@@ -50,6 +50,7 @@ class AccessResolver:
             blocked_reason=blocked_reason,
             read_only_hint=hint,
             blocked_networks=BlockedNetworks.from_settings(found.project_settings),
+            is_audited=bool(found.project_settings.get(audit_level.SETTINGS_KEY)),
         )
 
     async def _explain_limits(self, rows: Rows, found: EndpointAccess) -> tuple[str | None, str | None]:

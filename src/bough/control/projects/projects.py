@@ -124,7 +124,7 @@ def _changes_computes(before: Project, after: Project) -> bool:
 
 
 def _audit_level(project: Project) -> AuditLevel | None:
-    return audit_level.read_level(project.settings)
+    return audit_level.read_level(project.settings, project.pg_version)
 
 
 def _changes_access(before: Project, after: Project) -> bool:
