@@ -144,7 +144,7 @@ async def test_the_platforms_own_sessions_are_not_recorded(home: EngineHome, bui
     assert "SCRAM-SHA-256" not in raw
 
 
-async def test_a_replica_and_a_full_branch_are_audited_too(home: EngineHome) -> None:
+async def test_a_branch_above_its_storage_limit_is_audited_too(home: EngineHome) -> None:
     compute = await start_audited(home, AuditLevel.EXTENDED)
     await compute.start(is_read_only=True)
     assert await compute.fetch_value("select 33") == 33
