@@ -23,7 +23,12 @@ Json = dict[str, Any]
 ADDRESS = "127.0.0.1"
 READ_WRITE, READ_ONLY = "read_write", "read_only"
 # No spare computes and no automatic suspension: only what is measured runs.
-VARIABLES = {"BOUGH_WARM_POOL": "0", "BOUGH_SUSPEND_TIMEOUT_DEFAULT": "604800"}
+# Without CPU limits, because they would limit how fast the bench fills databases.
+VARIABLES = {
+    "BOUGH_WARM_POOL": "0",
+    "BOUGH_SUSPEND_TIMEOUT_DEFAULT": "604800",
+    "BOUGH_CPU_LIMITS": "false",
+}
 CONFIGURATION = " ".join(f"{name}={value}" for name, value in VARIABLES.items()) + " bough up"
 _NOT_AWAKE = "did not wake"  # a large copy takes longer than the gateway waits for a compute
 

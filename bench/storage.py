@@ -54,7 +54,7 @@ class StorageHome:
 
     @property
     def settings(self) -> Settings:
-        return Settings(home=self.home, storage=self.storage, warm_pool=0)
+        return Settings(home=self.home, storage=self.storage, warm_pool=0, cpu_limits=False)
 
 
 def native_file_system() -> str:

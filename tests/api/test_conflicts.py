@@ -86,7 +86,7 @@ async def test_changes_at_the_same_time_lose_nothing(caller: Caller) -> None:
     changes: list[dict[str, Any]] = [
         {"history_retention_seconds": 60},
         {"name": "together"},
-        {"settings": {"hipaa": True}},
+        {"settings": {"block_vpc_connections": True}},
         {"settings": {"quota": {"written_data_bytes": 5}}},
     ]
     retention, *others = await _patch_in_parallel(caller, project_id, changes)
@@ -97,4 +97,4 @@ async def test_changes_at_the_same_time_lose_nothing(caller: Caller) -> None:
     assert set(await _patch_in_parallel(caller, project_id, blocked)) <= {200}
     shown = await caller.get_project(project_id)
     assert (shown["name"], shown["history_retention_seconds"]) == ("together", 60)
-    assert (shown["settings"]["hipaa"], shown["settings"]["quota"]) == (True, {"written_data_bytes": 5})
+    assert (shown["settings"]["block_vpc_connections"], shown["settings"]["quota"]) == (True, {"written_data_bytes": 5})

@@ -1,7 +1,10 @@
 """Invalid projects: the error message says what to change, and nothing is stored."""
 
+from dataclasses import replace
+
 import pytest
 
+from bough.ids import ProjectId
 from support.api_app import ApiApp
 from support.api_client import Caller, Json, create_caller
 
@@ -36,6 +39,8 @@ SENTENCES: list[tuple[Json, str]] = [
     ({"settings": {"maintenance_window": {"weekdays": [1], "start_time": "25:00", "end_time": "02:00"}}}, "HH:MM"),
     ({"settings": {"maintenance_window": {"weekdays": [1], "start_time": "1:00", "end_time": "02:00"}}}, "HH:MM"),
     ({"settings": {"preload_libraries": {"enabled_libraries": ["../evil"]}}}, "enabled_libraries"),
+    ({"settings": {"hipaa": True}}, "makes no promise about HIPAA"),
+    ({"settings": {"audit_log_level": "hipaa"}}, "audit_log_level"),
     ({"branch": {"name": ""}}, "branch.name"),
     ({"branch": {"name": "n" * 257}}, "branch.name"),
     ({"branch": {"role_name": ""}}, "role needs a name"),
@@ -69,6 +74,22 @@ async def test_a_version_that_is_not_installed_is_refused(api_app: ApiApp, calle
     absent = next(version for version in range(14, 19) if version not in installed)
     sentence = await caller.expect_project_error(pg_version=absent)
     assert f"Postgres {absent} is not installed here; available: " in sentence
+
+
+async def test_an_audit_level_that_the_version_cannot_provide_is_refused(caller: Caller) -> None:
+    """Postgres 14 does not write its log as JSON. No install is needed to know that."""
+    created = await caller.create_ready_project()
+    project_id = ProjectId(created)
+    async with caller.api_app.platform.store.transaction() as rows:
+        project = await rows.projects.get(project_id)
+        assert project is not None
+        await rows.projects.save(replace(project, pg_version=14))
+    response = await caller.client.patch(
+        f"/projects/{project_id}", json={"project": {"settings": {"audit_log_level": "base"}}}
+    )
+    assert response.status_code == 400
+    assert "requires Postgres 15 or later; this project has Postgres 14" in response.json()["message"]
+    assert "audit_log_level" not in (await caller.get_project(project_id))["settings"]
 
 
 @pytest.mark.parametrize("timeout", [-1, 0, 60, 604800])

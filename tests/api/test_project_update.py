@@ -56,10 +56,10 @@ async def test_a_name_that_will_not_do_is_refused(caller: Caller, name: object) 
 
 async def test_settings_that_are_named_change_and_the_others_stay(caller: Caller) -> None:
     project_id = await caller.create_ready_project(settings=SETTINGS)
-    change = {"quota": {"written_data_bytes": 9}, "hipaa": False}
+    change = {"quota": {"written_data_bytes": 9}, "block_public_connections": False}
     after = await _changed(caller, project_id, settings=change)
     assert after["settings"]["quota"]["written_data_bytes"] == 9
-    assert after["settings"]["hipaa"] is False
+    assert after["settings"]["block_public_connections"] is False
     for name in SETTINGS.keys() - change.keys():
         assert after["settings"][name] == SETTINGS[name]
 
@@ -141,6 +141,20 @@ async def test_logical_replication_goes_on_and_stays_on(caller: Caller) -> None:
     off = await _patch(caller, project_id, settings={"enable_logical_replication": False})
     assert off.status_code == 400
     assert "cannot be turned off" in off.json()["message"]
+
+
+async def test_an_audit_level_is_applied_to_running_computes_and_null_removes_it(caller: Caller) -> None:
+    project_id = await caller.create_ready_project()
+    await _has_running_endpoint(caller, project_id)
+    levels: list[tuple[str | None, int]] = [("base", 1), ("base", 0), ("full", 1), (None, 1), (None, 0)]
+    for level, count in levels:
+        response = await _patch(caller, project_id, settings={"audit_log_level": level})
+        assert [each["action"] for each in response.json()["operations"]] == ["apply_config"] * count
+        assert response.json()["project"]["settings"].get("audit_log_level") == level
+        await caller.finish_operations(project_id)
+    audit = (await caller.client.get("/bough/audit", params={"project_id": project_id})).json()["audit"]
+    details = [line["details"].get("audit_log_level") for line in reversed(audit) if line["action"] == "update_project"]
+    assert details == ["base", None, "full", "none", None]
 
 
 async def test_a_change_that_no_compute_must_hear_of_has_no_operation(caller: Caller) -> None:

@@ -62,6 +62,31 @@ def test_the_log_of_an_endpoint(bough: Program, log: Path) -> None:
     assert bough("logs", "ep-quiet-sea-1").stdout == "LOG:  ready\n"
 
 
+def test_the_audited_statements_of_an_endpoint(bough: Program, log: Path) -> None:
+    entry = (
+        '{"timestamp": "2026-01-31T10:00:00.123Z", "role": "ada", "database": "shop", "application": "psql", "pid": 7, '
+        '"session": "x", "event": "SESSION,1,1,WRITE,INSERT,,,insert\\u001b[2J,<not logged>"}'
+    )
+    (log.parent / "computes" / "ep-one.audit").write_text(f"{entry}\nno entry\n")
+    assert bough("logs", "ep-one", "--audit").stdout == (
+        "2026-01-31T10:00:00.123Z  [7]  ada@shop  psql  SESSION,1,1,WRITE,INSERT,,,insert\\x1b[2J,<not logged>\n"
+        "no entry\n"
+    )
+    assert bough("logs", "ep-one", "--audit", "--json", "-n", "2").stdout.splitlines()[0] == entry
+
+
+def test_an_endpoint_whose_statements_are_not_audited(bough: Program, log: Path) -> None:
+    (log.parent / "computes" / "ep-one.log").touch()
+    for arguments, text in (
+        (["ep-one"], "Set audit_log_level of its project"),
+        (["ep-ons"], "Did you mean ep-one?"),
+        ([], "Give"),
+    ):
+        done = bough("logs", *arguments, "--audit")
+        assert done.returncode != 0
+        assert text in done.stderr
+
+
 def test_the_log_of_the_gateway(bough: Program, log: Path) -> None:
     missing = bough("logs", "--gateway")
     assert (missing.returncode, "There is no log yet" in missing.stderr) == (1, True)

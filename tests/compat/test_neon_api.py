@@ -49,7 +49,9 @@ def test_a_projects_life(client: NeonAPI) -> None:
     assert created.id in [project.id for project in client.projects(limit=400).projects]
     assert client.project(created.id).project.name == name
 
-    changed = client.project_update(created.id, project={"name": f"{name} II", "settings": {"hipaa": True}})
+    changed = client.project_update(
+        created.id, project={"name": f"{name} II", "settings": {"block_vpc_connections": True}}
+    )
     assert changed.project.name == f"{name} II"
 
     direct = client.connection_uri(created.id, "neondb", "neondb_owner").uri

@@ -116,3 +116,11 @@ def test_it_is_always_one_of_its_sizes(limits: list[float], samples: list[Load],
         assert state.cu >= required_size(load, min_cu, max_cu)
         assert state.quiet_samples < SCALE_DOWN_SAMPLES
         assert state.cu <= before.cu or state.cu == required_size(load, min_cu, max_cu)
+
+
+@pytest.mark.parametrize(("minimum", "maximum"), [(0.25, 0.5), (0.25, 2), (1, 8)])
+def test_a_compute_at_its_cpu_cap_gets_its_largest_size(minimum: float, maximum: float) -> None:
+    """The cap is that of the maximum size, so that a compute of any size can use enough to show that it needs more."""
+    load = Load(cores=0.97 * maximum, memory_bytes=0)
+    for cu in list_sizes(minimum, maximum):
+        assert next_scaling_state(ScalingState(cu=cu), load, minimum, maximum).cu == maximum

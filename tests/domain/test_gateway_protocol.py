@@ -12,6 +12,7 @@ from bough.domain import gateway_protocol
 from bough.domain.gateway_protocol import Access, AccessRequest, ComputeAddress, EndSessions, ErrorReply, WakeRequest
 from bough.domain.gateway_reports import ActivityReport, EndpointReport, PoolReport, ReportReply
 from bough.domain.pooler import PoolSettings
+from bough.domain.private_networks import BlockedNetworks
 from bough.errors import ErrorKind, Invalid
 from bough.ids import EndpointId
 
@@ -25,6 +26,8 @@ ACCESS = Access(
     pool_settings=PoolSettings(servers=3, wait_seconds=1.5),
     blocked_reason="limit",
     read_only_hint="hint",
+    blocked_networks=BlockedNetworks(public=True),
+    is_audited=True,
 )
 REPORT = ActivityReport(
     worker="w",
@@ -50,7 +53,7 @@ def test_every_message_survives_json(message: Any) -> None:
 
 def test_the_keys_are_those_of_the_previous_version() -> None:
     keys = {"verifier", "is_known", "valid_until", "networks", "refusal", "pool", "closed", "read_only_hint"}
-    keys |= {"closed_hint"}  # which older gateways ignore
+    keys |= {"closed_hint", "blocked_networks", "is_audited"}  # which older gateways ignore
     assert ACCESS.to_json().keys() == keys
     assert ACCESS.to_json()["valid_until"] == "2030-01-02T00:00:00Z"
     assert ACCESS.to_json()["pool"] == asdict(ACCESS.pool_settings)
@@ -63,6 +66,7 @@ def test_the_keys_are_those_of_the_previous_version() -> None:
 def test_another_version_may_send_fewer_or_more_keys() -> None:
     older = {"verifier": "", "is_known": False, "valid_until": None, "networks": None, "refusal": None, "newer": 1}
     assert Access.from_json(older).pool_settings == PoolSettings()
+    assert Access.from_json(older).blocked_networks == BlockedNetworks()
     assert Access.from_json({**older, "pool": {"servers": 3, "newer": 1}}).pool_settings == PoolSettings(servers=3)
     assert EndpointReport.from_json({"endpoint": ENDPOINT, "newer": 1}) == EndpointReport(endpoint=ENDPOINT)
 

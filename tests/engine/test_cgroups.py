@@ -15,7 +15,7 @@ from bough.config import Settings
 from bough.engine.local.isolation import cgroup_hierarchies, cgroups, processes
 from bough.engine.local.isolation.cgroup_hierarchies import CgroupHierarchy
 from bough.engine.local.isolation.cgroups import OWN_GROUP, Cgroups
-from bough.engine.local.isolation.resource_limits import ResourceLimits
+from bough.engine.local.isolation.resource_limits import ResourceLimits, build_cpu_cap
 from support.attacker import Attacker, find_interpreter
 from support.engine_home import EngineHome, temporary_home
 from support.requirements import require, require_root
@@ -370,6 +370,94 @@ def test_version_2_is_told_limits_in_its_own_words(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("version", "cores", "expected"),
+    [
+        (2, 0.25, [("cpu.max.burst", "0"), ("cpu.max", "12500 50000"), ("cpu.max.burst", "12500")]),
+        (2, 3, [("cpu.max.burst", "0"), ("cpu.max", "150000 50000"), ("cpu.max.burst", "150000")]),
+        (2, None, [("cpu.max.burst", "0"), ("cpu.max", "max 50000"), ("cpu.max.burst", "0")]),
+        (
+            1,
+            0.25,
+            [
+                ("cpu.cfs_burst_us", "0"),
+                ("cpu.cfs_quota_us", "-1"),
+                ("cpu.cfs_period_us", "50000"),
+                ("cpu.cfs_quota_us", "12500"),
+                ("cpu.cfs_burst_us", "12500"),
+            ],
+        ),
+    ],
+)
+def test_the_cpu_cap_of_each_version(version: int, cores: float | None, expected: list[tuple[str, str]]) -> None:
+    assert list(build_cpu_cap(version, cores)) == expected
+
+
+def read_cpu_cap(groups: Cgroups, name: str) -> float | None:
+    """Return the quota that the kernel applies, in cores."""
+    for each, controllers in groups._hierarchies.items():
+        if "cpu" in controllers:
+            group = each.parent_group / f"bough-{_name(groups)}" / name
+            if each.version == 2:
+                quota, period = (group / "cpu.max").read_text().split()
+                return None if quota == "max" else int(quota) / int(period)
+            quota, period = ((group / f"cpu.cfs_{word}_us").read_text() for word in ("quota", "period"))
+            return None if int(quota) < 0 else int(quota) / int(period)
+    require("cgroups", False, "there is no control group for cpu")
+    return None
+
+
+def test_the_kernel_caps_a_group_and_lifts_the_cap_again(groups: Cgroups) -> None:
+    with process_tree() as shell:
+        groups.add_process("one", shell.pid, SMALL)
+        assert read_cpu_cap(groups, "one") is None
+        for cores in (0.25, 2, 0.5):
+            groups.cap_cpu("one", cores)
+            groups.resize("one", LARGE)
+            assert read_cpu_cap(groups, "one") == cores
+        groups.cap_cpu("one", None)
+        assert read_cpu_cap(groups, "one") is None
+    assert "failed" not in groups.summary
+    groups.remove("one")
+
+
+def test_a_capped_process_cannot_use_more(groups: Cgroups) -> None:
+    """The kernel counts the periods in which it stopped the process."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinning:
+        groups.add_process("one", spinning.pid, SMALL)
+        groups.cap_cpu("one", 0.25)
+        while read_throttled_periods(groups, "one") < 3:
+            time.sleep(0.05)
+        spinning.kill()
+    groups.remove("one")
+
+
+def read_throttled_periods(groups: Cgroups, name: str) -> int:
+    (group,) = (
+        each.parent_group / f"bough-{_name(groups)}" / name
+        for each, controllers in groups._hierarchies.items()
+        if "cpu" in controllers
+    )
+    fields = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    return int(fields["nr_throttled"])
+
+
+def test_another_control_process_applies_its_setting(groups: Cgroups, settings_here: Settings) -> None:
+    with process_tree() as shell:
+        groups.add_process("one", shell.pid, SMALL)
+        groups.cap_cpu("one", 0.25)
+        without = cgroups.detect_cgroups(settings_here.model_copy(update={"cpu_limits": False}))
+        without.ensure_ready()
+        without.cap_cpu("one", 0.25)
+        assert read_cpu_cap(groups, "one") is None
+        assert "the CPU is not capped (cpu_limits)" in without.summary
+        again = cgroups.detect_cgroups(settings_here)
+        again.cap_cpu("one", 0.5)
+        again.cap_cpu("absent", 0.5)
+        assert read_cpu_cap(groups, "one") == 0.5
+    groups.remove("one")
+
+
 # The contents of /proc files, as text.
 
 V2 = "30 1 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -416,6 +504,7 @@ async def test_a_compute_runs_within_its_size_and_is_resized_while_it_runs(home:
     await compute.start(max_cu=2)
     assert compute.pid == pid
     assert read_limits(pid) != before
+    assert read_cpu_cap(home.engine._components.cgroups, compute.spec.endpoint_id) == 2
     await compute.suspend()
     assert compute.spec.endpoint_id not in cgroups.detect_cgroups(home.settings).list_names()
 

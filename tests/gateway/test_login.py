@@ -4,14 +4,17 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from bough import clock
+from bough.domain.pooler import PoolSettings
 from bough.gateway import limits
 from bough.gateway.wire import messages
 from bough.postgres.scram import scram_verifier
 from support.control_plane import make_access
-from support.gateway import ENDPOINT, PASSWORD, ROLE, InProcessGateway, WireClient
+from support.gateway import DATABASE, ENDPOINT, HOST, PASSWORD, ROLE, InProcessGateway, WireClient
 
+POOLED_HOST = HOST.replace(ENDPOINT, f"{ENDPOINT}-pooler")
 WRONG_PASSWORD = messages.ErrorResponse(sqlstate="28P01", message=f'password authentication failed for user "{ROLE}"')
 
 
@@ -148,3 +151,24 @@ async def test_why_it_is_closed_is_told_to_whoever_has_the_password_and_to_nobod
             messages.ErrorResponse(sqlstate="53400", message=why) if gets_reason else WRONG_PASSWORD
         )
     assert ("wake", ENDPOINT) not in gateway.control_plane.calls
+
+
+@pytest.mark.parametrize("host", [HOST, POOLED_HOST], ids=["direct", "pooled"])
+async def test_the_address_of_an_audited_client_is_logged(gateway: InProcessGateway, host: str) -> None:
+    for is_audited in (False, True):
+        gateway.control_plane.access_reply = replace(
+            make_access(scram_verifier(PASSWORD)), is_audited=is_audited, pool_settings=PoolSettings(servers=2)
+        )
+        gateway.worker_services[0].cache.invalidate([ENDPOINT])
+        with capture_logs() as events:
+            wire = await gateway.open_wire_client()
+            await wire.start_tls(host, alpn="postgresql")
+            wire.send_startup(0, application_name="tool")
+            await wire.authenticate()
+            await wire.read_until(messages.READY_FOR_QUERY)
+            wire.close()
+        logged = [each for each in events if each["event"] == "audited_connection"]
+        assert len(logged) == is_audited
+        for each in logged:
+            assert (each["address"], each["role"], each["database"]) == ("127.0.0.1", ROLE, DATABASE)
+            assert (each["server_pid"] is None) == (host == POOLED_HOST)

@@ -32,6 +32,20 @@ def test_the_address_of_a_client(peer: object, address: str | None) -> None:
         assert ClientOrigins(None).resolve(one, peer).address == address
 
 
+@pytest.mark.parametrize(
+    "peer, is_private",
+    [
+        (("::ffff:10.0.0.1", 4000, 0, 0), True),
+        (("::ffff:192.0.2.1", 4000, 0, 0), False),
+        (("fe80::1%e", 1, 0, 2), True),
+    ],
+)
+def test_a_private_address_is_recognized_in_every_form(peer: object, is_private: bool) -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        assert ClientOrigins(None).resolve(one, peer).is_private == is_private
+
+
 def test_a_dead_client_is_noticed_by_the_system() -> None:
     """TCP keepalive probes silent clients."""
     tcp = socket.create_server(("127.0.0.1", 0))

@@ -36,6 +36,9 @@ MODULES_WITHOUT_TENANT_FILES = {
     "engine/local/free_space.py": "free space of file systems",
     "engine/local/templates.py": "templates, created by initdb before any tenant has access",
     "engine/local/computes/runs.py": "the home's folder run (0700)",
+    "engine/local/computes/audit_files.py": "folders of the platform, in which a tenant can create and replace nothing",
+    "engine/local/computes/audit_collection.py": "the same folders, and the folder of logs (0700)",
+    "engine/local/computes/audit_logs.py": "the folder of these folders",
     "engine/local/computes/process_usage.py": "/proc, with content of bounded size from the kernel",
     "engine/local/warm/pool.py": "/proc/meminfo",
     "tasks/cleanup.py": "the folder of logs (0700); a tenant has only a descriptor of its log",
@@ -101,6 +104,7 @@ ALLOWED_FUNCTIONS: dict[str, dict[str, str]] = {
     "cli/extensions/list.py": {"_find_state": "libraries of builds in the cache"},
     "cli/extensions/requests.py": {"find_project": "the store in the home"},
     "engine/local/computes/preloading.py": {"_restrict_to_existing": "libraries of builds in the cache"},
+    "engine/local/computes/auditing.py": {"_can_use_pgaudit": "libraries and scripts of builds in the cache"},
     "engine/local/computes/database_changes.py": {"_rename": "renames a database with SQL"},
     "engine/local/computes/spare_assignment.py": {
         "SpareAssignment.assign_volume": _OWN_FOLDER,
@@ -237,7 +241,7 @@ ALLOWED_FUNCTIONS: dict[str, dict[str, str]] = {
         "link_wal": "in an unfinished volume or a spare, which no tenant can traverse",
     },
     "engine/local/warm/spares.py": {"SpareComputes.is_usable": _OWN_FOLDER},
-    "cli/logs.py": {"logs": _LOG_FOLDER, "_find_log": _LOG_FOLDER, "_suggest_endpoints": _LOG_FOLDER},
+    "cli/logs.py": dict.fromkeys(("logs", "_find_log", "_find_audit_log", "_suggest_endpoints"), _LOG_FOLDER),
     "cli/storage/image_facts.py": {"describe_image": "the image file, in a folder of the operator"},
     "cli/storage/usage.py": {
         "measure_volumes": _OWN_FOLDER,

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import psycopg
 from bough import clock
 from bough.control.platform import certificates
 from bough.domain.gateway_protocol import ComputeAddress
+from bough.domain.private_networks import PrivateNetworks
 from bough.gateway.accept_balancer import AcceptBalancer
 from bough.gateway.activity import ActivityReporter
 from bough.gateway.backend import BackendConnector
@@ -61,10 +62,15 @@ class FakePostgresControlPlane(FakeControlPlane):
 
 class InProcessGateway:
     def __init__(
-        self, folder: Path, control_plane: FakePostgresControlPlane, project_uids: tuple[int, int] | None = None
+        self,
+        folder: Path,
+        control_plane: FakePostgresControlPlane,
+        project_uids: tuple[int, int] | None = None,
+        private_networks: Iterable[str] | None = None,
     ) -> None:
         self.folder = folder
         self.project_uids = project_uids
+        self.private_networks = PrivateNetworks(private_networks)
         self.control_plane = control_plane
         self.ca = certificates.issue_ca(certificates.generate_key(), clock.now())
         self.ca_file = folder / "ca.crt"
@@ -118,7 +124,7 @@ class InProcessGateway:
             activity=ActivityReporter(self.control_plane, cache),
             pools=Pools(connector, ServerBudget(self.folder / "pools", peers.number, peers.is_alive)),
             sessions=SessionRegistry(cache),
-            origins=ClientOrigins(self.project_uids),
+            origins=ClientOrigins(self.project_uids, self.private_networks),
         )
 
     async def query_with_libpq(self, conninfo: str, statement: str = "select 1", password: str = PASSWORD) -> str:
@@ -200,10 +206,13 @@ class WireClient:
 
 @asynccontextmanager
 async def open_gateway(
-    postgres: PostgresServer, workers: int = 1, project_uids: tuple[int, int] | None = None
+    postgres: PostgresServer,
+    workers: int = 1,
+    project_uids: tuple[int, int] | None = None,
+    private_networks: Iterable[str] | None = None,
 ) -> AsyncIterator[InProcessGateway]:
     with platform.temporary_folder() as folder:
-        gateway = InProcessGateway(folder, FakePostgresControlPlane(postgres), project_uids)
+        gateway = InProcessGateway(folder, FakePostgresControlPlane(postgres), project_uids, private_networks)
         gateway.open(workers)
         for peers, services in zip(gateway.peers, gateway.worker_services, strict=True):
             await peers.listen(request_handlers(services))

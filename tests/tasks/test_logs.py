@@ -82,11 +82,19 @@ async def test_logs_of_what_is_gone_for_good_are_removed_after_a_day() -> None:
 
         assert await forget.run() == ""
         log_rotation.newest_rotated_path(log_path(platform, deleted)).write_text("an older file")
+        for created in (deleted, sleeps):
+            endpoint = log_path(platform, created).stem
+            (platform.settings.compute_audit / endpoint).mkdir()
+            for suffix in (".audit", ".audit.1", ".audit.2.gz"):
+                (platform.settings.compute_logs / f"{endpoint}{suffix}").write_text("audited statements")
         for created in (deleted, runs, sleeps):
             make_old(log_path(platform, created))
         assert await forget.run() == "removed the logs of 1 deleted endpoints"
         left = {path.name for path in platform.settings.compute_logs.iterdir()}
-        assert left == {log_path(platform, created).name for created in (runs, sleeps, recent)}
+        sleeping = log_path(platform, sleeps).stem
+        audited = {f"{sleeping}{suffix}" for suffix in (".audit", ".audit.1", ".audit.2.gz")}
+        assert left == audited | {log_path(platform, created).name for created in (runs, sleeps, recent)}
+        assert [path.name for path in platform.settings.compute_audit.iterdir()] == [sleeping]
 
 
 async def test_a_compute_that_waits_for_a_project_keeps_its_log() -> None:

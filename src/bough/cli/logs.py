@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bough import config, log
-from bough.cli import escapes, log_tail, options, output
+from bough.cli import audit_lines, escapes, log_tail, options, output
 from bough.errors import Invalid, NotFound
 
 FIRST_FIELDS = ("timestamp", "level", "event")
@@ -22,6 +22,9 @@ def logs(
     ] = None,
     *,
     gateway: Annotated[bool, typer.Option("--gateway", help="Show the gateway's log instead.")] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Show the audited statements of the endpoint (audit_log_level).")
+    ] = False,
     home: options.Home = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C is pressed.")
@@ -33,8 +36,11 @@ def logs(
     settings = config.load_settings({"home": home})
     if gateway and endpoint:
         raise Invalid("Give an endpoint or --gateway, not both.")
-    path = _find_log(settings, endpoint, settings.gateway_log if gateway else settings.log_file)
-    show = _show_redacted if endpoint else output.print_json_line if json else _show_readable
+    if audit:
+        path, show = _find_audit_log(settings, endpoint), output.print_json_line if json else audit_lines.show
+    else:
+        path = _find_log(settings, endpoint, settings.gateway_log if gateway else settings.log_file)
+        show = _show_redacted if endpoint else output.print_json_line if json else _show_readable
     with path.open("rb") as file:
         for line in log_tail.read_last_lines(file, path, lines):
             show(line)
@@ -51,6 +57,18 @@ def _find_log(settings: config.Settings, endpoint: str | None, platform_log: Pat
         error = f"The endpoint {endpoint!r} has no log in {path.parent}. {_suggest_endpoints(path.parent, endpoint)}"
     if not path.is_file():
         raise NotFound(error)
+    return path
+
+
+def _find_audit_log(settings: config.Settings, endpoint: str | None) -> Path:
+    if endpoint is None:
+        raise Invalid("Give the endpoint whose audited statements you want to see.")
+    path = settings.compute_logs / f"{Path(endpoint).name}.audit"
+    if not path.is_file():
+        _find_log(settings, endpoint, path)  # names similar endpoints if there is no such endpoint
+        raise NotFound(
+            f"No statements of {endpoint!r} were audited. Set audit_log_level of its project, and connect to it."
+        )
     return path
 
 

@@ -48,6 +48,11 @@ class HomePaths(BaseModel, frozen=True, extra="forbid"):
         return self.logs / "computes"
 
     @property
+    def compute_audit(self) -> Path:
+        """The folders in which audited computes write their logs."""
+        return self.home / "audit"
+
+    @property
     def store_file(self) -> Path:
         return self.home / "store.db"
 

@@ -24,6 +24,11 @@ class Settings(HomePaths, frozen=True, extra="forbid"):
         description="addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto headers "
         "are trusted",
     )
+    private_networks: tuple[IPvAnyNetwork, ...] | None = Field(
+        None,
+        description="networks that block_public_connections lets in and block_vpc_connections rejects, and whose "
+        "traffic is counted apart [default: loopback, private and link-local addresses, not counted apart]",
+    )
     gateway_port: Port | None = Field(None, description="port for Postgres clients [default: 5432, or a free one]")
     domain: str = Field("localhost", description="domain of the endpoints' host names", pattern=r"^[a-z0-9.-]{1,120}$")
     storage: Literal["auto", "reflink", "btrfs", "plain"] = Field("auto", description="how volumes are cloned")
@@ -78,6 +83,9 @@ class Settings(HomePaths, frozen=True, extra="forbid"):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="minimum level of log messages")
     log_file_bytes: int = Field(16 * 1024**2, ge=64 * 1024, description="size in bytes at which a log file is rotated")
     log_files_kept: int = Field(4, ge=1, description="number of rotated files to keep per log")
+    audit_log_files_kept: int = Field(
+        16, ge=1, description="number of rotated files to keep per log of audited statements (audit_log_level)"
+    )
     regions: tuple[Region, ...] = Field(DEFAULT_REGIONS, description="regions; the first is the default", min_length=1)
     plans: dict[str, Plan] = Field(DEFAULT_PLANS, description="named sets of limits; new accounts have the plan `free`")
     rate_per_minute: int = Field(700, ge=1, description="API requests per minute per key")
@@ -92,6 +100,9 @@ class Settings(HomePaths, frozen=True, extra="forbid"):
     metrics_open: bool = Field(False, description="whether /metrics is readable without the token in keys/metrics")
     hold_seconds: float = Field(
         5.0, ge=0, description="seconds that a request waits for a conflicting operation before it fails with 423"
+    )
+    cpu_limits: bool = Field(
+        True, description="whether a compute can use no more CPU than its maximum size, even if the machine is idle"
     )
     operation_workers: int = Field(8, ge=1, description="maximum number of concurrent operations")
     wake_seconds: float = Field(60.0, gt=0, description="seconds that a client waits for its compute to start")

@@ -47,7 +47,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _parse_value(name: str, text: str, variable: str) -> Any:
     """Parse lists and tables as TOML values; return all other values unchanged."""
-    if name in {"regions", "plans", "postgres_versions", "project_uids", "trusted_proxies"}:
+    if name in {"regions", "plans", "postgres_versions", "project_uids", "trusted_proxies", "private_networks"}:
         try:
             return tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:

@@ -13,6 +13,7 @@ from typing import Any
 
 from bough.domain.json_fields import parse_object, parse_text
 from bough.domain.pooler import PoolSettings
+from bough.domain.private_networks import BlockedNetworks
 from bough.errors import ErrorKind
 from bough.ids import EndpointId
 
@@ -59,6 +60,8 @@ class Access:
     blocked_reason: str | None = None  # why the endpoint accepts no clients now; shown after the password is verified
     blocked_hint: str | None = None  # what to do about it
     read_only_hint: str | None = None  # added to the error of a rejected write; None: writes are allowed
+    blocked_networks: BlockedNetworks = field(default_factory=BlockedNetworks)
+    is_audited: bool = False  # the worker logs the addresses of its clients
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Access":
@@ -73,6 +76,8 @@ class Access:
             blocked_reason=body.get("closed"),
             blocked_hint=body.get("closed_hint"),
             read_only_hint=body.get("read_only_hint"),
+            blocked_networks=BlockedNetworks.from_json(body.get("blocked_networks", {})),
+            is_audited=bool(body.get("is_audited")),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -87,6 +92,8 @@ class Access:
             "closed": self.blocked_reason,
             "closed_hint": self.blocked_hint,
             "read_only_hint": self.read_only_hint,
+            "blocked_networks": self.blocked_networks.to_json(),
+            "is_audited": self.is_audited,
         }
 
 

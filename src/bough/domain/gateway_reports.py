@@ -55,6 +55,8 @@ class EndpointReport:
     endpoint: EndpointId
     bytes_in: int = 0  # from clients
     bytes_out: int = 0  # to clients
+    private_in: int = 0  # the part of bytes_in that came from private networks, if the operator named them
+    private_out: int = 0  # likewise of bytes_out
     opened: int = 0  # connections opened
     connections: int = 0  # open now
     is_active: bool = False  # bytes were transferred or a connection was opened
@@ -70,6 +72,8 @@ class EndpointReport:
             endpoint=EndpointId(parse_text(fields, "endpoint")),
             bytes_in=parse_count(fields, "bytes_in"),
             bytes_out=parse_count(fields, "bytes_out"),
+            private_in=parse_count(fields, "private_in"),
+            private_out=parse_count(fields, "private_out"),
             opened=parse_count(fields, "opened"),
             connections=parse_count(fields, "connections"),
             is_active=is_active,
@@ -81,6 +85,8 @@ class EndpointReport:
             "endpoint": self.endpoint,
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
+            "private_in": self.private_in,
+            "private_out": self.private_out,
             "opened": self.opened,
             "connections": self.connections,
             "is_active": self.is_active,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from bough.domain import audit_level
+from bough.domain.private_networks import BLOCK_PRIVATE, BLOCK_PUBLIC
 from bough.errors import Invalid, NotFound
 from bough.ids import OrganizationId, ProjectId, UserId
 
@@ -13,6 +15,7 @@ SUSPEND_DEFAULT = 0  # the platform's default
 SUSPEND_NEVER = -1
 MIN_SUSPEND_SECONDS = 60
 MAX_SUSPEND_SECONDS = 604_800
+ACCESS_SETTINGS = ("allowed_ips", BLOCK_PUBLIC, BLOCK_PRIVATE, audit_level.SETTINGS_KEY)  # those that gateways apply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,5 +33,5 @@ class EndpointTraffic:
     bytes_in: int
     bytes_out: int
     connections_opened: int
-    private_in: int = 0
-    private_out: int = 0
+    private_in: int = 0  # the part of bytes_in that came from the operator's private networks
+    private_out: int = 0  # likewise of bytes_out

@@ -3,7 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from bough.domain import audit_level
 from bough.domain.allowance import Fullness
+from bough.domain.audit_level import AuditLevel
 from bough.domain.branch import Branch
 from bough.domain.database import DEFAULT_NAME, Database
 from bough.domain.endpoint import Endpoint, EndpointType, max_connections
@@ -64,6 +66,7 @@ class ComputeSpec:
     is_read_only: bool = False  # clients cannot write, whatever they set
     primary: PrimarySpec | None = None  # of a read replica, whose volume is created when missing or unusable
     replica_volumes: tuple[VolumeId, ...] = ()  # of its read replicas
+    audit_level: AuditLevel | None = None  # the engine adds the settings, which depend on the build
 
     @property
     def target_verifiers(self) -> dict[str, str]:
@@ -117,6 +120,7 @@ def build_compute_spec(
         min_cu=endpoint.min_cu,
         settings={**_build_settings(project, branch, endpoint, databases), **_build_fullness_settings(branch)},
         is_read_only=branch.fullness is Fullness.OVERFULL,
+        audit_level=audit_level.read_level(project.settings, project.pg_version),
         roles=tuple(RoleSpec(name=role.name, verifier=role.verifier if role.is_pending else None) for role in roles),
         databases=tuple(DatabaseSpec(name=each.name, owner=each.owner_name) for each in databases if each.is_pending),
     )

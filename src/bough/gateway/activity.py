@@ -33,18 +33,44 @@ class TrafficCounters:
         self.connections = 0
         self.read_only_hint = b""  # added to the error of a rejected write; empty: writes are allowed
 
+    def reset(self) -> None:
+        self.bytes_in = self.bytes_out = self.opened = 0
+
+
+class EndpointCounters:
+    """Counters of the clients in private networks, if they are counted apart, and of all others."""
+
+    __slots__ = ("other", "private")
+
+    def __init__(self) -> None:
+        self.private = TrafficCounters()
+        self.other = TrafficCounters()
+
+    @property
+    def connections(self) -> int:
+        return self.private.connections + self.other.connections
+
+    def set_hint(self, hint: str | None) -> None:
+        self.private.read_only_hint = self.other.read_only_hint = _encode_hint(hint)
+
     def take_activity(self, endpoint: EndpointId, pool: PoolReport | None) -> EndpointReport:
         """Return the counts since the last call and set them to zero."""
+        private, other = self.private, self.other
+        bytes_in, bytes_out = private.bytes_in + other.bytes_in, private.bytes_out + other.bytes_out
+        opened = private.opened + other.opened
         report = EndpointReport(
             endpoint=endpoint,
-            bytes_in=self.bytes_in,
-            bytes_out=self.bytes_out,
-            opened=self.opened,
+            bytes_in=bytes_in,
+            bytes_out=bytes_out,
+            private_in=private.bytes_in,
+            private_out=private.bytes_out,
+            opened=opened,
             connections=self.connections,
-            is_active=bool(self.bytes_in or self.bytes_out or self.opened),
+            is_active=bool(bytes_in or bytes_out or opened),
             pool=pool,
         )
-        self.bytes_in = self.bytes_out = self.opened = 0
+        private.reset()
+        other.reset()
         return report
 
 
@@ -52,7 +78,7 @@ class ActivityReporter:
     def __init__(self, control_plane: ControlPlane, cache: ControlCache) -> None:
         self._control_plane = control_plane
         self._cache = cache
-        self._counters: dict[EndpointId, TrafficCounters] = {}
+        self._counters: dict[EndpointId, EndpointCounters] = {}
         self._worker = str(uuid.uuid4())
         self._sequence = 0
         self._unacknowledged: ActivityReport | None = None
@@ -61,9 +87,13 @@ class ActivityReporter:
         self.get_pool_stats: Callable[[EndpointId], PoolReport | None] = lambda _: None
 
     @contextmanager
-    def track_connection(self, endpoint: EndpointId, hint: str | None = None) -> Iterator[TrafficCounters]:
-        counters = self._counters.setdefault(endpoint, TrafficCounters())
-        counters.read_only_hint = _encode_hint(hint)
+    def track_connection(
+        self, endpoint: EndpointId, hint: str | None = None, *, is_private: bool = False
+    ) -> Iterator[TrafficCounters]:
+        """Yield the counters of the connection. `is_private`: they are reported apart, too."""
+        endpoint_counters = self._counters.setdefault(endpoint, EndpointCounters())
+        endpoint_counters.set_hint(hint)
+        counters = endpoint_counters.private if is_private else endpoint_counters.other
         counters.opened += 1
         counters.connections += 1
         try:
@@ -75,7 +105,7 @@ class ActivityReporter:
         """Handle control's notification of new hints, for open connections too."""
         for name, hint in body.items():
             if counters := self._counters.get(EndpointId(name)):
-                counters.read_only_hint = _encode_hint(hint)
+                counters.set_hint(hint)
         self._cache.invalidate(EndpointId(name) for name in body)  # cached access replies carry the old hints
         return True
 

@@ -11,6 +11,8 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
+from bough.domain.private_networks import PrivateNetworks
+
 _UCRED = struct.Struct("3i")  # pid, uid, gid
 # linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h
 _NETLINK_SOCK_DIAG = 4
@@ -41,6 +43,7 @@ class ClientOrigin:
     address: str | None
     limit_key: str  # the key that the login limits count under
     is_compute: bool = False  # the client is a process of a compute
+    is_private: bool = False  # its address is in a private network
 
     @property
     def is_local(self) -> bool:
@@ -50,8 +53,9 @@ class ClientOrigin:
 class ClientOrigins:
     """Resolves origins. `project_uids` is the range of user ids that computes run under; None: they run under ours."""
 
-    def __init__(self, project_uids: tuple[int, int] | None) -> None:
+    def __init__(self, project_uids: tuple[int, int] | None, private_networks: PrivateNetworks | None = None) -> None:
         self._project_uids = project_uids
+        self._private_networks = private_networks or PrivateNetworks()
         self._owners = SocketOwnerLookup()
 
     def resolve(self, sock: socket.socket, peername: object) -> ClientOrigin:
@@ -62,8 +66,15 @@ class ClientOrigins:
         if self._project_uids is not None:
             owner = self._owners.find_uid(peer, _socket_address(sock.getsockname()))
             if owner is not None and self._is_compute(owner):
+                # Code of any tenant runs there, so the address of the machine does not make it a private client.
                 return ClientOrigin(peer.address, f"uid {owner}", is_compute=True)
-        return ClientOrigin(peer.address, limit_network(peer.address))
+        is_private = self._private_networks.contains(peer.address)
+        return ClientOrigin(peer.address, limit_network(peer.address), is_private=is_private)
+
+    @property
+    def counts_private_traffic(self) -> bool:
+        """Whether the operator named the private networks, so that their traffic is counted apart."""
+        return self._private_networks.is_set
 
     def close(self) -> None:
         self._owners.close()

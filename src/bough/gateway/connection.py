@@ -71,6 +71,12 @@ class AuthenticatedClient(NamedTuple):
     connection: ClientConnection
     protocol_minor: int
     counters: TrafficCounters
+    audit_fields: dict[str, str | None] | None = None  # None: statements are not audited
+
+    def log_if_audited(self, server_pid: int | None) -> None:
+        """Log the address, which the compute does not know. At a pooled host, clients share server connections."""
+        if self.audit_fields is not None:
+            logger.info("audited_connection", **self.audit_fields, server_pid=server_pid)
 
     async def send_greeting(self, greeting: bytes) -> None:
         self.counters.bytes_out += len(greeting)
@@ -97,9 +103,11 @@ async def _serve_client(services: GatewayServices, connection: ClientConnection,
     try:
         authenticated = await _authenticate(services, connection, origin)
         if authenticated is not None:
-            startup, target, (endpoint, pool_settings, hint) = authenticated
-            with services.activity.track_connection(endpoint, hint) as counters:
-                client = AuthenticatedClient(connection, startup.agreed_minor, counters)
+            startup, target, (endpoint, pool_settings, hint, is_audited) = authenticated
+            is_apart = origin.is_private and services.origins.counts_private_traffic
+            with services.activity.track_connection(endpoint, hint, is_private=is_apart) as counters:
+                fields = _audit_fields(endpoint, target, origin) if is_audited else None
+                client = AuthenticatedClient(connection, startup.agreed_minor, counters, fields)
                 if pool_settings is None:
                     await _serve_direct(services, client, endpoint, target)
                 else:
@@ -114,6 +122,18 @@ async def _serve_client(services: GatewayServices, connection: ClientConnection,
     except PlatformError as error:
         return to_error_response(error).encode()
     return None
+
+
+def _audit_fields(
+    endpoint: EndpointId, target: routing.ConnectionTarget, origin: ClientOrigin
+) -> dict[str, str | None]:
+    return {
+        "endpoint_id": endpoint,
+        "role": target.role,
+        "database": target.database,
+        "address": origin.address,
+        "application": target.parameters.get("application_name"),
+    }
 
 
 async def _authenticate(
@@ -163,6 +183,7 @@ async def _serve_direct(
             connected = await services.connector.connect(endpoint, target)
     except TimeoutError:
         raise ConnectionRejected(WAKE_TIMEOUT) from None
+    client.log_if_audited(connected.process_id)
     # The greeting is released before the session starts: an idle connection holds no buffers.
     greeting, backend = (connected.greeting_before_key, connected.greeting_after_key), connected.without_greeting()
     del connected
@@ -188,6 +209,7 @@ async def _serve_pooled(
 ) -> None:
     """Serve a session that uses a server connection of the pool for each transaction."""
     await pool.wait_for_greeting()
+    client.log_if_audited(None)
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     channel = client.connection.stream.channel
     pooled = PooledClient(channel, pool, application_name, client.counters, lambda: ended.set_result(None))

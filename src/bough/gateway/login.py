@@ -39,6 +39,7 @@ class LoginResult(NamedTuple):
     endpoint: EndpointId
     pool_settings: PoolSettings | None  # None: a direct session
     read_only_hint: str | None  # added to the error of a rejected write
+    is_audited: bool = False
 
 
 class Authenticator:
@@ -72,7 +73,7 @@ class Authenticator:
         if access.blocked_reason is not None:
             raise endpoint_closed_error(access.blocked_reason, access.blocked_hint)
         pool = access.pool_settings if is_pooled or access.pool_settings.direct_host_too else None
-        return LoginResult(endpoint, pool, access.read_only_hint)
+        return LoginResult(endpoint, pool, access.read_only_hint, access.is_audited)
 
     async def _request_password(self, client: ClientConnection) -> tuple[EndpointId, bool, str]:
         await client.stream.send(messages.AUTHENTICATION_CLEARTEXT_PASSWORD)
@@ -124,7 +125,10 @@ def _can_log_in(access: Access) -> bool:
 
 
 def _check_network(access: Access, origin: ClientOrigin) -> None:
-    """A client on the local socket counts as connecting from the loopback address."""
+    """A client on the local socket is in no network, and counts as connecting from the loopback address."""
+    blocked = None if origin.is_local else access.blocked_networks.explain(is_private=origin.is_private)
+    if blocked is not None:
+        raise Denied(blocked)
     if access.allowed_networks is None:
         return
     address = origin.address or LOOPBACK

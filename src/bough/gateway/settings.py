@@ -16,6 +16,7 @@ class WorkerSettings:
     folder: Path  # where the workers find each other
     certificate_path: Path  # certificate and key
     project_uids: tuple[int, int] | None = None  # the user ids of computes; None: they run under ours
+    private_networks: tuple[str, ...] | None = None  # None: the operator did not name any
     log_level: str = "info"
 
     @classmethod
@@ -30,6 +31,9 @@ class WorkerSettings:
                 folder=Path(fields["folder"]),
                 certificate_path=Path(fields["certificate_path"]),
                 project_uids=tuple(fields["project_uids"]) if fields.get("project_uids") else None,
+                private_networks=None
+                if fields.get("private_networks") is None
+                else tuple(map(str, fields["private_networks"])),
                 log_level=fields["log_level"],
             )
         except (ValueError, KeyError, TypeError) as error:

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from bough import log
 from bough.background_task import run_in_background
 from bough.domain import gateway_protocol
+from bough.domain.private_networks import PrivateNetworks
 from bough.errors import PlatformError
 from bough.gateway import cache, cancel
 from bough.gateway.accept_balancer import AcceptBalancer
@@ -101,7 +102,7 @@ class Worker:
             activity=ActivityReporter(control, control_cache),
             pools=Pools(connector, ServerBudget(self._settings.folder / "pools", peers.number, peers.is_alive)),
             sessions=SessionRegistry(control_cache),
-            origins=ClientOrigins(self._settings.project_uids),
+            origins=ClientOrigins(self._settings.project_uids, PrivateNetworks(self._settings.private_networks)),
         )
 
     def _listeners(self) -> list[socket.socket]:

@@ -117,6 +117,7 @@ class SupervisedPlatform:
     def _make_worker(self, number: int) -> ChildProcess:
         tcp = [listener.fileno() for listener in self._listeners.tcp]
         local = self._listeners.local.fileno()
+        private = self._settings.private_networks
         worker_settings = {
             "listen_fds": tcp,
             "local_socket_fd": local,
@@ -125,6 +126,7 @@ class SupervisedPlatform:
             "folder": str(self._settings.gateway_folder),
             "certificate_path": str(self._certificate),
             "project_uids": self._settings.project_uids if is_root() else None,
+            "private_networks": None if private is None else [str(each) for each in private],
             "log_level": self._settings.log_level,
         }
         user = self._settings.gateway_user if is_root() else None

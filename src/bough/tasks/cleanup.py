@@ -1,6 +1,7 @@
 """Delete what has expired: idempotency keys, audit records, endpoint logs, sessions, links, gateway workers."""
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -57,6 +58,7 @@ class DeleteEndpointLogs:
 
     def __init__(self, settings: Settings, store: Store, engine: EngineInspection) -> None:
         self._folder = settings.compute_logs
+        self._audit = settings.compute_audit
         self._store = store
         self._engine = engine
 
@@ -85,6 +87,8 @@ class DeleteEndpointLogs:
     def _remove(self, endpoints: set[EndpointId]) -> None:
         for endpoint in endpoints:
             log_rotation.remove_log(self._folder / f"{endpoint}.log")
+            log_rotation.remove_log(self._folder / f"{endpoint}.audit")
+            shutil.rmtree(self._audit / endpoint, ignore_errors=True)
 
 
 class DeleteExpiredTokens:

@@ -11,6 +11,7 @@ from bough.tasks.cleanup import (
     DeleteIdempotencyKeys,
     DeleteOldAudit,
 )
+from bough.tasks.collect_audit_logs import CollectAuditLogs
 from bough.tasks.count_storage import CountStorage
 from bough.tasks.count_usage import CountUsage
 from bough.tasks.delete_old_consumption import DeleteOldConsumption
@@ -73,6 +74,7 @@ def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tup
         "instant databases": PrepareInstantDatabases(services),
         "postgres builds": FollowPostgresBuilds(engine),
         "stored data": CountStorage(store),
+        "audit logs": CollectAuditLogs(engine),
     }
     if settings.metrics_disk_bytes:
         own_loops["samples"] = SampleComputes(store, engine, activity, services.compute_measurements)

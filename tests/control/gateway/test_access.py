@@ -11,6 +11,7 @@ from bough import clock
 from bough.control.gateway.access import AccessResolver
 from bough.domain.gateway_protocol import Access
 from bough.domain.pooler import PoolSettings
+from bough.domain.private_networks import BlockedNetworks
 from bough.domain.role import Role
 from bough.ids import EndpointId
 from bough.postgres.scram import scram_verifier
@@ -125,6 +126,27 @@ async def test_networks_of_protected_branches_only(platform: Platform) -> None:
         (branch,) = await rows.branches.list_in_project(created["project"]["id"])
         await rows.branches.save(replace(branch, is_protected=True))
     assert (await access(platform, created)).allowed_networks == ("10.0.0.1/32",)
+
+
+async def test_blocked_networks_come_from_the_project_whoever_asks(platform: Platform) -> None:
+    created = await platform.create_project(settings={"block_public_connections": True})
+    for role in ("neondb_owner", "nobody"):
+        assert (await access(platform, created, role)).blocked_networks == BlockedNetworks(public=True)
+    assert (await access(platform, await platform.create_project())).blocked_networks == BlockedNetworks()
+
+
+@pytest.mark.parametrize(
+    "change", [{"block_public_connections": True}, {"block_vpc_connections": True}, {"allowed_ips": {"ips": ["::1"]}}]
+)
+async def test_a_changed_rule_is_announced_to_gateways(platform: Platform, change: dict[str, Any]) -> None:
+    created = await platform.create_ready_project()
+    activity = platform.services.activity
+    await activity.report("worker", 1, [])
+    path = f"{API}/projects/{created['project']['id']}"
+    assert (await platform.client.patch(path, json={"project": {"settings": change}})).status_code == 200
+    assert await activity.report("worker", 2, []) == {created["endpoints"][0]["id"]}
+    assert (await platform.client.patch(path, json={"project": {"settings": change}})).status_code == 200
+    assert await activity.report("worker", 3, []) == frozenset()
 
 
 async def test_two_roles_of_a_branch_are_told_apart(platform: Platform) -> None:

@@ -1,12 +1,12 @@
 """Request bodies for the settings of a project."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
 
 from bough.api.schemas import Body, ComputeUnits, Count, Flag
-from bough.domain import allowed_ips
+from bough.domain import allowed_ips, audit_level
 
 _CLOCK_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 # Clients send entries of the list of available libraries, which may be several names with commas.
@@ -18,6 +18,12 @@ def _check_clock_time(text: str) -> str:
     if not _CLOCK_TIME.fullmatch(text):
         raise ValueError("write the time as HH:MM, for example 03:00")
     return text
+
+
+def _check_hipaa(value: bool | None) -> bool | None:
+    if value:
+        raise ValueError("this installation makes no promise about HIPAA; see audit_log_level for an audit log")
+    return value
 
 
 class Quota(Body):
@@ -54,8 +60,13 @@ class ProjectSettings(Body):
     block_public_connections: Flag | None = None
     block_vpc_connections: Flag | None = None
     audit_log_level: Literal["base", "extended", "full"] | None = None
-    hipaa: Flag | None = None
+    hipaa: Annotated[Flag | None, AfterValidator(_check_hipaa)] = None
     preload_libraries: PreloadLibraries | None = None
+
+    def dump_provided(self) -> dict[str, Any]:
+        """A level that is null removes the one before; other fields that are null count as omitted."""
+        removed = {audit_level.SETTINGS_KEY} & self.model_fields_set if self.audit_log_level is None else set()
+        return {**super().dump_provided(), **dict.fromkeys(removed)}
 
 
 SettingNames = dict[Annotated[str, Field(pattern=_SETTING_NAME)], Annotated[str, Field(max_length=2000)]]

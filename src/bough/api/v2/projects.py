@@ -31,6 +31,7 @@ from bough.api.v2.project_views import ProjectListItem, ProjectView, to_project_
 from bough.api.v2.roles import RoleView
 from bough.control.context import Context
 from bough.control.projects import projects as control_projects
+from bough.control.projects import update
 from bough.control.projects.projects import CreatedProject
 from bough.control.services import Services
 from bough.domain.organization import Organization
@@ -172,7 +173,7 @@ async def get_project(project: ReadableProject, context: ContextDep) -> Response
 @router.patch("/projects/{project_id}", response_model=ProjectChanged)
 async def update_project(project: WritableProject, body: ProjectUpdate, context: ContextDep) -> Response:
     """Change the name, settings, endpoint defaults or history retention of a project."""
-    changed, operations = await control_projects.update_project(context, project, body.to_project_change())
+    changed, operations = await update.update_project(context, project, body.to_project_change())
     views = [OperationView.of(operation) for operation in operations]
     return to_response(ProjectChanged(project=await _load_view(context, changed), operations=views))
 

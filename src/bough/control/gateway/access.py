@@ -13,10 +13,11 @@ from bough import clock
 from bough.control import defaults
 from bough.control.gateway.allowances import AllowancePolicy
 from bough.control.gateway.reached_limits import Explanation
-from bough.domain import allowed_ips
+from bough.domain import allowed_ips, audit_level
 from bough.domain.endpoint import max_connections
 from bough.domain.gateway_protocol import Access
 from bough.domain.pooler import PoolSettings, parse_pool_settings
+from bough.domain.private_networks import BlockedNetworks
 from bough.ids import EndpointId
 from bough.postgres.scram import ITERATIONS, SALT_BYTES, SCHEME, is_usable
 from bough.store.roles import EndpointAccess, unknown_endpoint_access
@@ -50,6 +51,8 @@ class AccessResolver:
             blocked_reason=blocked.message if blocked else None,
             blocked_hint=blocked.hint or None if blocked else None,
             read_only_hint=hint,
+            blocked_networks=BlockedNetworks.from_settings(found.project_settings),
+            is_audited=bool(found.project_settings.get(audit_level.SETTINGS_KEY)),
         )
 
     async def _explain_limits(self, rows: Rows, found: EndpointAccess) -> tuple[Explanation | None, str | None]:

@@ -162,4 +162,6 @@ def _to_traffic(report: EndpointReport) -> EndpointTraffic:
         bytes_in=report.bytes_in,
         bytes_out=report.bytes_out,
         connections_opened=report.opened,
+        private_in=min(report.private_in, report.bytes_in),
+        private_out=min(report.private_out, report.bytes_out),
     )

@@ -9,7 +9,7 @@ from bough.config import Plan
 from bough.control import defaults
 from bough.control.context import Context
 from bough.control.endpoints.plan import PG_SETTINGS
-from bough.domain import pooler
+from bough.domain import audit_level, pooler
 from bough.domain.organization import Organization
 from bough.domain.project import Project, check_autoscaling, check_settings_change, check_suspend_timeout
 from bough.errors import Invalid, RuleViolation
@@ -53,6 +53,7 @@ def plan_project(
     pg_version = _version(context, installs, requested.pg_version)
     _check_endpoint_settings(requested.default_endpoint_settings, pg_version)
     preload_libraries.check_settings(requested.settings.get(preload_libraries.SETTINGS_KEY), pg_version)
+    audit_level.check_settings(requested.settings, pg_version)
     endpoint_settings = _endpoint_settings(requested.default_endpoint_settings, plan)
     return Project(
         id=project_id,
@@ -63,7 +64,7 @@ def plan_project(
         pg_version=pg_version,
         install=installs[pg_version],
         provisioner=requested.provisioner or defaults.PROVISIONER,
-        settings={**defaults.PROJECT_SETTINGS, **requested.settings},
+        settings=_without_removed({**defaults.PROJECT_SETTINGS, **requested.settings}),
         default_endpoint_settings=endpoint_settings,
         store_passwords=requested.store_passwords,
         history_retention_seconds=_history(
@@ -78,6 +79,7 @@ def plan_project(
 def apply_project_change(before: Project, change: ProjectChange, plan: Plan) -> Project:
     check_settings_change(before.settings, change.settings)
     preload_libraries.check_settings(change.settings.get(preload_libraries.SETTINGS_KEY), before.pg_version)
+    audit_level.check_settings(change.settings, before.pg_version)
     endpoint_settings = before.default_endpoint_settings
     if change.default_endpoint_settings is not None:
         _check_endpoint_settings(change.default_endpoint_settings, before.pg_version)
@@ -124,7 +126,12 @@ def _merged(before: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, A
     for name, value in change.items():
         known = before.get(name)
         merged[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
-    return merged
+    return _without_removed(merged)
+
+
+def _without_removed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """None removes a setting."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _endpoint_settings(requested: Mapping[str, Any], plan: Plan) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Projects: create, update, delete, recover."""
+"""Projects: create, delete, recover. `update.py` changes them."""
 
 from dataclasses import dataclass, replace
 
@@ -8,7 +8,7 @@ from bough.control.branches import new_rows
 from bough.control.context import Context
 from bough.control.endpoints.plan import RequestedEndpoint, plan_endpoint
 from bough.control.projects import quota
-from bough.control.projects.plan import ProjectChange, RequestedProject, apply_project_change, plan_project
+from bough.control.projects.plan import RequestedProject, plan_project
 from bough.domain import branch as branches
 from bough.domain.branch import Branch
 from bough.domain.database import Database
@@ -17,14 +17,11 @@ from bough.domain.locks import LockScope
 from bough.domain.operation import Operation
 from bough.domain.organization import Organization
 from bough.domain.project import Project, check_recoverable, recovery_deadline
-from bough.domain.quota import SETTINGS_KEY
 from bough.domain.rights import OrgRight, Right
 from bough.domain.role import Role
 from bough.errors import RuleViolation
 from bough.ids import OrganizationId, ProjectId
 from bough.operations.action import NewOperation
-from bough.operations.actions.apply_config import ApplyConfig
-from bough.operations.actions.apply_history_retention import ApplyHistoryRetention
 from bough.operations.actions.create_root_branch import CreateRootBranch
 from bough.operations.actions.start_compute import StartCompute
 from bough.operations.actions.suspend_compute import SuspendCompute
@@ -98,36 +95,6 @@ async def add_project(
     )
 
 
-async def update_project(context: Context, project: Project, change: ProjectChange) -> tuple[Project, list[Operation]]:
-    async with context.locked_transaction(LockScope.project(project.id)) as rows:
-        before = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
-        after = apply_project_change(before, change, await context.load_project_plan(rows, before))
-        await rows.projects.save(after)
-        operations: list[Operation] = []
-        if after.has_logical_replication != before.has_logical_replication:
-            operations = await _apply_everywhere(context, rows, after)
-        if after.history_retention_seconds != before.history_retention_seconds:
-            operations += await context.enqueue(rows, NewOperation(ApplyHistoryRetention, project.id))
-        has_new_quota = after.settings.get(SETTINGS_KEY) != before.settings.get(SETTINGS_KEY)
-        if has_new_quota:
-            operations += await _apply_quota(context, rows, after)
-            endpoints = await rows.endpoints.list_in_project(project.id)
-    if has_new_quota:
-        await context.invalidate_endpoints(*(each.id for each in endpoints))
-        context.services.activity.mark_unmeasured(each.id for each in endpoints)
-    return after, operations
-
-
-async def _apply_quota(context: Context, rows: Rows, project: Project) -> list[Operation]:
-    """Judge the project now, and suspend its computes if it has used up its new quota."""
-    await context.services.quotas.judge(rows, [project.id], clock.now())
-    operations: list[Operation] = []
-    for endpoint in await rows.project_limits.list_running(project.id):
-        await rows.endpoints.save(request_state(endpoint, EndpointState.IDLE, clock.now()))
-        operations += await context.enqueue(rows, NewOperation.for_endpoint(SuspendCompute, endpoint))
-    return operations
-
-
 async def delete_project(context: Context, project: Project) -> Project:
     """Stop the project's computes now. Its data stays until the project can no longer be recovered."""
     async with context.locked_transaction(LockScope.project(project.id)) as rows:
@@ -167,14 +134,6 @@ def _owner(context: Context, org_id: OrganizationId | None) -> Organization:
 
 async def _check_quota(context: Context, rows: Rows, organization: Organization) -> None:
     await quota.check_project_quota(rows, organization, context.organization_plan(organization))
-
-
-async def _apply_everywhere(context: Context, rows: Rows, project: Project) -> list[Operation]:
-    active = [each for each in await rows.endpoints.list_in_project(project.id) if each.state is EndpointState.ACTIVE]
-    operations: list[Operation] = []
-    for endpoint in active:
-        operations += await context.enqueue(rows, NewOperation.for_endpoint(ApplyConfig, endpoint))
-    return operations
 
 
 async def delete_project_rows(

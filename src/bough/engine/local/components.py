@@ -6,6 +6,8 @@ from bough.config import Settings
 from bough.engine.local import free_space
 from bough.engine.local.branch_volumes import BranchVolumes
 from bough.engine.local.collations import CollationChecks
+from bough.engine.local.computes.audit_collection import AuditRetention
+from bough.engine.local.computes.audit_logs import AuditLogs
 from bough.engine.local.computes.compute_launcher import ComputeLauncher
 from bough.engine.local.computes.compute_sizes import ComputeSizes
 from bough.engine.local.computes.computes import Computes
@@ -53,6 +55,8 @@ class EngineComponents:
         self.templates = Templates(self.folders.templates, self.volumes)
         self.project_users = ProjectUsers(self.sandbox, self.volumes)
         self._create_computes()
+        retention = AuditRetention(file_bytes=settings.log_file_bytes, files_kept=settings.audit_log_files_kept)
+        self.audit_logs = AuditLogs(self.folders, self.runs, retention)
         self.branch_volumes = BranchVolumes(self.volumes, self.templates, self.running, self.project_users, self.locks)
         self.history = VolumeHistory(
             self.volumes,

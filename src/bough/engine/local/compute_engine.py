@@ -6,6 +6,7 @@ from functools import partial
 
 from bough.domain.gateway_protocol import ComputeAddress
 from bough.engine.local.components import EngineComponents
+from bough.engine.local.computes import auditing
 from bough.engine.local.computes.compute_log import InsufficientStandbySettings
 from bough.engine.local.computes.preloading import Preloading
 from bough.engine.local.computes.spare_assignment import is_spare
@@ -20,9 +21,11 @@ class LocalComputeEngine:
     """Implements ComputeEngine."""
 
     def __init__(self, components: EngineComponents) -> None:
+        self._audit_logs = components.audit_logs
         self._resource_locks = components.resource_locks
         self._computes = components.computes
         self._extension_checks = components.extension_checks
+        self._folders = components.folders
         self._inspection = components.inspection
         self._kept_sessions = components.kept_sessions
         self._install_catalog = components.install_catalog
@@ -39,9 +42,11 @@ class LocalComputeEngine:
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
         install = await self._install_catalog.require_install(spec.install, spec.project_id)
         async with self._resource_locks.lock_for_request(spec.endpoint_id), self._locks.lock(spec.volume_id):
+            spec = await asyncio.to_thread(auditing.preload, spec, install)
             return await self._preloading.start(spec, install, partial(self._ensure_running, install=install))
 
     async def _ensure_running(self, spec: ComputeSpec, *, install: Install) -> Readiness:
+        spec = await asyncio.to_thread(auditing.complete, spec, install, self._folders)
         if spec.primary is not None:
             return await self._ensure_replica_running(spec, spec.primary, install)
         if spec.is_read_only:
@@ -78,6 +83,9 @@ class LocalComputeEngine:
     async def list_preloaded(self, endpoint: EndpointId) -> tuple[str, ...] | None:
         run = await asyncio.to_thread(self._runs.get, endpoint)
         return None if run is None else tuple(name for name in (run.preloaded or "").split(",") if name)
+
+    async def collect_audit_logs(self) -> int:
+        return await asyncio.to_thread(self._audit_logs.collect_all)
 
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         return await self._replication_monitor.read_state(endpoint)

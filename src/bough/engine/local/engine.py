@@ -139,6 +139,9 @@ class LocalEngine:
     async def list_preloaded(self, endpoint: EndpointId) -> tuple[str, ...] | None:
         return await self._computes.list_preloaded(endpoint)
 
+    async def collect_audit_logs(self) -> int:
+        return await self._computes.collect_audit_logs()
+
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         return await self._computes.read_replica_state(endpoint)
 

@@ -39,6 +39,7 @@ class Folders:
         self.runs = settings.home / "run"
         self.uids = settings.home / "uids"
         self.logs = settings.logs / "computes"
+        self.audit = settings.compute_audit
 
     def ensure(self) -> None:
         traversable_mode = 0o711 if is_root() else 0o700
@@ -49,6 +50,7 @@ class Folders:
         self._ensure_storage()
         for folder in (self.volumes, self.templates, self.wal_archives, self.spools, self.sockets):
             _ensure_folder(folder, traversable_mode)
+        _ensure_folder(self.audit, traversable_mode)
         if self.pg_wal is not None:
             _ensure_folder(self.pg_wal, traversable_mode)
         _set_topdir_flag(self.volumes)
@@ -85,6 +87,14 @@ class Folders:
 
     def log_file(self, endpoint: EndpointId) -> Path:
         return self.logs / f"{endpoint}.log"
+
+    def audit_folder(self, endpoint: EndpointId) -> Path:
+        """Return the folder of the files that the server of an audited compute writes."""
+        return self.audit / endpoint
+
+    def audit_log(self, endpoint: EndpointId) -> Path:
+        """Return the log of audited statements, which only the platform can write."""
+        return self.logs / f"{endpoint}.audit"
 
 
 def check_socket_path(folder: Path) -> None:

@@ -65,5 +65,8 @@ class ComputeEngine(Protocol):
         A compute is started without libraries that its build lacks, and without any if it does not start with them.
         """
 
+    async def collect_audit_logs(self) -> int:
+        """Copy what audited computes logged since the last call to their audit logs. Return the number of entries."""
+
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         """Return the state of a read replica, or None when the endpoint does not run or is not a read replica."""

@@ -93,6 +93,7 @@ _SETTINGS = {
     "role": "none",
     "local_preload_libraries": "",
     "pg_stat_statements.track": "none",
+    "pgaudit.log": "none",
 }
 
 # Earlier versions reject a connection that sets them. Tenants cannot create event triggers, but a superuser's may call

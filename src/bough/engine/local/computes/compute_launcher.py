@@ -105,6 +105,15 @@ class ComputeLauncher:
                 "The compute replaced its socket with another file: suspend the endpoint.", transient=False
             )
 
+    def cap_cpu(self, spec: ComputeSpec, launch: LaunchOptions) -> None:
+        """Cap the CPU of a compute that serves clients; temporary computes and spares serve none.
+
+        The cap is that of the maximum size, so that autoscaling sees how much more the compute would use.
+        """
+        if not (is_temporary(spec.endpoint_id) or is_spare(spec.endpoint_id)):
+            run = self._runs.get(spec.endpoint_id) or new_run(spec, launch.install)
+            self._cgroups.cap_cpu(run.cgroup_name, spec.max_cu)
+
     def write_files(self, volume: VolumeId, launch: LaunchOptions, target: ComputeTarget, cu: float) -> None:
         folder = self._volumes.folder(volume)
         # These two first, because postgresql.conf includes them.

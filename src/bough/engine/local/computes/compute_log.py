@@ -10,7 +10,8 @@ from bough.postgres import recovery
 START_MARKER = "bough starts the compute"
 _TAIL_BYTES = 64 * 1024
 # Matches lines of the server itself. Lines of sessions, which it rejects while it starts, have a role before the level.
-_LINE = re.compile(r"(?:[^\[]*\[\d+\] )?(?P<level>LOG|ERROR|FATAL|PANIC):\s+(?P<text>.*)")
+# Audited servers write a SQLSTATE before the text.
+_LINE = re.compile(r"(?:[^\[]*\[\d+\] )?(?P<level>LOG|ERROR|FATAL|PANIC):\s+(?:[0-9A-Z]{5}: )?(?P<text>.*)")
 
 # Transient errors, such as remaining children of a killed postmaster, or a concurrent start.
 _TRANSIENT = (

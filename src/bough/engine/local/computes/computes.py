@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bough import clock
-from bough.engine.local.computes import compute_sizes, metrics, process, standby_files
+from bough.engine.local.computes import auditing, compute_sizes, metrics, process, standby_files
 from bough.engine.local.computes.compute_launcher import ComputeLauncher, new_run, update_run
 from bough.engine.local.computes.compute_log import InsufficientStandbySettings
 from bough.engine.local.computes.launch_options import LaunchOptions
@@ -22,6 +22,7 @@ from bough.engine.local.threads import run_shielded
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import ComputeSpec
+from bough.postgres import statement_audit
 
 READY_TIMEOUT = 10.0  # seconds until ensure_running returns STARTING
 _MIN_RETRY_PAUSE = 0.05  # seconds between attempts after a transient error
@@ -98,12 +99,18 @@ class Computes:
             await run_shielded(lambda: self._launcher.limit_start(spec, launch, server.pid))
             if not await process.wait_until_ready(server, launch, deadline):
                 return Readiness.STARTING
+            if auditing.uses_pgaudit(spec, launch.install):
+                # No client can connect yet: the folder of the socket is still closed.
+                async with open_session(launch.sockets) as session:
+                    await session.execute(statement_audit.LOCK_PGAUDIT)
             await run_shielded(lambda: self._launcher.finish_start(spec, launch))
             if await self._needs_restart(spec, launch, target, server):
                 await process.stop(server)
                 return None
         if not is_temporary(spec.endpoint_id):
             await ensure_roles_and_databases(spec, launch, target, self._volumes.folder(spec.volume_id), launch.sockets)
+        # Last, because a start, its recovery and the creation of roles would take longer.
+        await run_shielded(lambda: self._launcher.cap_cpu(spec, launch))
         return Readiness.READY
 
     async def _needs_restart(

@@ -32,6 +32,7 @@ class LaunchOptions:
     environment: Mapping[str, str]
     library_parameters: Mapping[str, str]
     is_standby: bool = False  # a read replica, or read-only
+    audit_folder: Path | None = None  # where it writes its log; None: to `log` only
 
     @property
     def command(self) -> list[str]:
@@ -81,4 +82,5 @@ def build_launch_options(
             spec.settings, server_parameters.list_parameters(install)
         ),
         is_standby=spec.primary is not None or spec.is_read_only,
+        audit_folder=None if spec.audit_level is None else folders.audit_folder(spec.endpoint_id),
     )

@@ -4,10 +4,13 @@ import asyncio
 import os
 import select
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
 from bough.engine.local.isolation import processes
+
+_LOGGER_TITLE = b"postgres: logger"
 
 
 @dataclass(slots=True)
@@ -81,10 +84,23 @@ def is_stuck_in_shutdown(pid: int) -> bool:
     which it never told to exit (seen in Postgres 17). During the shutdown checkpoint the process title differs.
     """
     try:
-        titles = [processes.read_arguments(child) for child in processes.list_children(pid)]
+        titles = [_read_title(child) for child in processes.list_children(pid)]
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return [title.rstrip(b"\0 ") for title in titles] == [b"postgres: checkpointer"]
+    return [title for title in titles if title != _LOGGER_TITLE] == [b"postgres: checkpointer"]
+
+
+def find_logger(pid: int) -> int | None:
+    """Return the process that writes the log of an audited server. It outlives the server for a moment."""
+    for child in processes.list_children(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if _read_title(child) == _LOGGER_TITLE:
+                return child
+    return None
+
+
+def _read_title(pid: int) -> bytes:
+    return processes.read_arguments(pid).rstrip(b"\0 ")
 
 
 def reap(pid: int) -> None:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from bough import clock
-from bough.engine.local.computes import backup_label, postmaster, standby_files
+from bough.engine.local.computes import audit_files, backup_label, postmaster, standby_files
 from bough.engine.local.computes.compute_log import START_MARKER, read_start_error
 from bough.engine.local.computes.foreign_slots import remove_foreign_slots
 from bough.engine.local.computes.launch_options import LaunchOptions
 from bough.engine.local.computes.pid_file import PID_FILE_NAME, READY, PidFile
-from bough.engine.local.computes.postmaster_process import Postmaster, is_stuck_in_shutdown
+from bough.engine.local.computes.postmaster_process import Postmaster, find_logger, is_stuck_in_shutdown
 from bough.engine.local.folders import SOCKET_NAME
 from bough.engine.local.isolation import launcher
 from bough.engine.local.isolation.sandbox import Identity
@@ -30,6 +30,7 @@ from bough.engine.port import EngineError
 _MIN_READY_POLL = 0.0015  # seconds; most servers are ready within a few polls
 _MAX_READY_POLL = 0.02
 _FAST_POLLS = 60  # then the interval grows
+_LOGGER_TIMEOUT = 2.0
 _STUCK_POLL = 1.0  # seconds between checks of a server that is shutting down
 
 # A fast shutdown writes a checkpoint, which may take long. The others require crash recovery.
@@ -58,6 +59,8 @@ def _spawn(launch: LaunchOptions, start_context: AbstractContextManager[None]) -
     try:
         os.write(log, f"{clock.now().isoformat()} {START_MARKER}\n".encode())
         streams: dict[str, Any] = {"env": launch.environment, "stdout": log, "stderr": log}
+        if launch.audit_folder is not None:
+            audit_files.prepare(launch.audit_folder, launch.log, launch.owner)
         process = launcher.spawn(launch.command, launch.owner, start_context, launch.namespace, **streams)
     finally:
         os.close(log)
@@ -85,11 +88,24 @@ async def wait_until_ready(process: Postmaster, launch: LaunchOptions, deadline:
 
 async def stop(process: Postmaster, *, immediate: bool = False) -> None:
     """Stop the server. `immediate` skips the checkpoint, for a server whose data is discarded."""
+    logger_pid = find_logger(process.pid)
     for number, timeout in _STOP_SIGNALS[1:] if immediate else _STOP_SIGNALS:
         process.signal(number)
         if await _wait_for_exit(process, timeout):
+            await _wait_for_logger(logger_pid)
             return
     raise EngineError(f"The compute's process {process.pid} did not end after SIGKILL.")
+
+
+async def _wait_for_logger(pid: int | None) -> None:
+    """Wait until the logger of an audited server has written the last messages, which it does after the server ended.
+
+    It runs under the compute's user id, so it gets a limited time.
+    """
+    logger = None if pid is None else Postmaster.open(pid)
+    if logger is not None:
+        with logger:
+            await logger.wait_for_exit(_LOGGER_TIMEOUT)
 
 
 async def _wait_for_exit(process: Postmaster, timeout: float) -> bool:

@@ -51,6 +51,7 @@ class RunningComputes:
         """
         await self.stop_temporary()
         await run_shielded(self._clean_up_dead)
+        await run_shielded(self._cap_cpu)
 
     async def list_endpoints(self) -> frozenset[EndpointId]:
         """Return the endpoints with a live compute, including spares."""
@@ -171,6 +172,12 @@ class RunningComputes:
             self._clean_up_when_dead(run.endpoint_id)
         self._spare_assignment.remove_stale_links()
         self._cgroups.remove_empty({run.cgroup_name for run in self._runs.list_all()})
+
+    def _cap_cpu(self) -> None:
+        """Cap the computes that an earlier version, or one with another setting, started."""
+        for run in self._runs.list_all():
+            if run.max_cu is not None and not is_spare(run.endpoint_id):
+                self._cgroups.cap_cpu(run.cgroup_name, run.max_cu)
 
     def _clean_up_temporary(self, name: EndpointId) -> None:
         """Clean up even if the run was lost."""

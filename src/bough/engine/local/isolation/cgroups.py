@@ -16,10 +16,16 @@ from bough import log
 from bough.config import Settings
 from bough.engine.local.isolation import cgroup_files, cgroup_hierarchies
 from bough.engine.local.isolation.cgroup_hierarchies import CONTROLLERS, CgroupHierarchy
-from bough.engine.local.isolation.resource_limits import ResourceLimits, build_cgroup_settings, build_cpu_weight
+from bough.engine.local.isolation.resource_limits import (
+    ResourceLimits,
+    build_cgroup_settings,
+    build_cpu_cap,
+    build_cpu_weight,
+)
 
 OWN_GROUP = "bough-control"  # for the platform's own processes, when they must leave the root group
 _SWAP_FILES = ("memory.swap.max", "memory.memsw.limit_in_bytes")  # missing without swap accounting
+_BURST_FILES = ("cpu.max.burst", "cpu.cfs_burst_us")  # since Linux 5.14
 _MAX_USER_PROCESSES = 8192  # per project, where control groups cannot limit processes
 _HEADROOM = 256 * 1024**2  # bytes above the memory in use, when a limit is lowered
 
@@ -33,7 +39,7 @@ def detect_cgroups(settings: Settings) -> "Cgroups":
     usable = [each for each in found if os.access(each.parent_group, os.W_OK)]
     chosen = [each for each in usable if each.version == 2] or [each for each in usable if each.version == 1]
     if chosen:
-        return Cgroups(home, chosen)
+        return Cgroups(home, chosen, caps_cpu=settings.cpu_limits)
     if not found:
         return Cgroups(home, (), "this machine has no control groups for memory, cpu or pids")
     reason = "they are mounted read-only" if os.geteuid() == 0 else "this needs root or a delegated group"
@@ -41,13 +47,22 @@ def detect_cgroups(settings: Settings) -> "Cgroups":
 
 
 class Cgroups:
-    def __init__(self, home: str, chosen: Sequence[CgroupHierarchy], unavailable_reason: str = "") -> None:
+    def __init__(
+        self,
+        home: str,
+        chosen: Sequence[CgroupHierarchy],
+        unavailable_reason: str = "",
+        *,
+        caps_cpu: bool = True,
+    ) -> None:
         self.kind = f"v{chosen[0].version}" if chosen else "none"
         self._hierarchies = {each: each.controllers for each in chosen}
         self._home = f"bough-{home}"
         self.unavailable_reason = unavailable_reason
         self._errors: dict[str, str] = {}
         self._placed: dict[str, tuple[int, ResourceLimits]] = {}
+        self._caps_cpu = caps_cpu
+        self._cpu_caps: dict[str, float | None] = {}  # those in effect, in cores
         self._lock = threading.Lock()  # the home's group is removed with its last child and created with the next
 
     @property
@@ -57,7 +72,8 @@ class Cgroups:
         if not names:
             return f"none: {self.unavailable_reason or '; '.join(self._errors.values())}"
         errors = "".join(f"; {error}" for error in self._errors.values())
-        return f"cgroup {self.kind}: {', '.join(names)}{errors}"
+        cap = "" if self._caps_cpu or "cpu" not in names else "; the CPU is not capped (cpu_limits)"
+        return f"cgroup {self.kind}: {', '.join(names)}{cap}{errors}"
 
     def ensure_ready(self) -> None:
         """Enable controllers for child groups, which version 2 requires."""
@@ -121,9 +137,18 @@ class Cgroups:
                 pid, before = self._placed[name]
                 self._placed[name] = (pid, replace(limits, pids=before.pids))
 
+    def cap_cpu(self, name: str, cores: float | None) -> None:
+        """Cap the CPU time per second of the group, if it exists; None: lift the cap. A new group has none."""
+        with self._lock:
+            for each, controllers in self._hierarchies.items():
+                group = self._parent(each) / name
+                if "cpu" in controllers and group.exists():
+                    self._write_cpu_cap(each.version, group, cores)
+
     def remove(self, name: str) -> None:
         """Remove the group and kill the processes that an ended compute left in it."""
         self._placed.pop(name, None)
+        self._cpu_caps.pop(name, None)
         groups = [self._parent(each) / name for each in self._hierarchies]
         for step in (cgroup_files.stop_forking, cgroup_files.kill_and_remove):
             for group in groups:
@@ -186,8 +211,21 @@ class Cgroups:
                 file, weight = build_cpu_weight(hierarchy.version, os.cpu_count() or 1)
                 (parent / file).write_text(weight)
         group = parent / name
-        group.mkdir(exist_ok=True)
+        if not group.exists():
+            group.mkdir()
+            if "cpu" in self._hierarchies[hierarchy]:
+                self._cpu_caps[name] = None
         return group
+
+    def _write_cpu_cap(self, version: int, group: Path, cores: float | None) -> None:
+        cap = cores if self._caps_cpu else None
+        if self._cpu_caps.get(group.name, 0.0) == cap:
+            return
+        with self._log_errors("cpu cap"):
+            for file, value in build_cpu_cap(version, cap):
+                if file not in _BURST_FILES or (group / file).exists():
+                    (group / file).write_text(value)
+        self._cpu_caps[group.name] = cap
 
     def _write(self, version: int, group: Path, controller: str, limits: ResourceLimits) -> None:
         with self._log_errors(controller):

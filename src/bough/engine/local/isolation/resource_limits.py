@@ -6,6 +6,11 @@ from typing import Self
 
 from bough.domain.autoscaling import memory_bytes_for
 
+# In microseconds. A compute that has used its quota waits for the next period: with the kernel's default of 100 ms, a
+# quarter of a core waits for up to 75 ms. With shorter periods, short queries of an idle compute wait, too, because the
+# quota is what it can use at once (decision 0023 has figures).
+CPU_PERIOD = 50_000
+
 _NON_SESSION_PROCESSES = 200  # the server's own processes, parallel workers, and programs it starts
 
 CgroupSetting = tuple[str, str]  # name of a file in the group, and its content
@@ -47,10 +52,28 @@ def build_cgroup_settings(version: int, controller: str, limits: ResourceLimits)
 
 
 def build_cpu_weight(version: int, cu: float) -> CgroupSetting:
-    """Return a relative weight instead of a quota, which would slow down every start even on an idle machine."""
+    """Return the share of the compute on a busy machine."""
     if version == 2:
         return ("cpu.weight", str(min(10_000, max(1, round(cu * 100)))))
     return ("cpu.shares", str(min(262_144, max(2, round(cu * 1024)))))
+
+
+def build_cpu_cap(version: int, cores: float | None) -> Iterator[CgroupSetting]:
+    """Yield the settings in the order in which they must be written: the burst must never exceed the quota.
+
+    A group that did not use its quota saves up to one more for later periods (a burst), if the kernel supports it.
+    """
+    quota = None if cores is None else round(cores * CPU_PERIOD)
+    if version == 2:
+        yield ("cpu.max.burst", "0")
+        yield ("cpu.max", f"{'max' if quota is None else quota} {CPU_PERIOD}")
+        yield ("cpu.max.burst", str(quota or 0))
+    else:
+        yield ("cpu.cfs_burst_us", "0")
+        yield ("cpu.cfs_quota_us", "-1")  # so that the new period is not too short for the old quota
+        yield ("cpu.cfs_period_us", str(CPU_PERIOD))
+        yield ("cpu.cfs_quota_us", str(-1 if quota is None else quota))
+        yield ("cpu.cfs_burst_us", str(quota or 0))
 
 
 def _soft_memory(version: int, limits: ResourceLimits) -> CgroupSetting:

@@ -1,0 +1,146 @@
+"""Copies the entries of the statement audit from what a server logs to a log that only the platform can write.
+
+The position is stored after the entries, together with the size of the log at that time. So each entry is in the log
+once, even if this process is killed between the two writes.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bough import log_rotation
+from bough.engine.local.durable_files import write_atomically
+from bough.engine.local.images import allocation
+from bough.log import redact
+from bough.postgres import audit_entries
+from bough.postgres.audit_entries import StatementEntry
+from bough.postgres.statement_audit import JSON_FILE
+
+STATE_FILE = "position.json"
+_PASS_BYTES = 64 * 1024**2  # read per pass, so that a compute which logs without end does not delay the others
+_BLOCK = 1024**2
+_HOLE_UNIT = 4096
+_MAX_LENGTH = 1024**3  # of a file without contents, before it is shortened
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    position: int  # up to which the server's file was read
+    size: int  # of the audit log at that time
+
+    @classmethod
+    def read(cls, folder: Path) -> "_State":
+        try:
+            fields = json.loads((folder / STATE_FILE).read_text())
+            return cls(int(fields["position"]), int(fields["size"]))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return cls(0, 0)
+
+    def write(self, folder: Path) -> None:
+        write_atomically(folder / STATE_FILE, json.dumps({"position": self.position, "size": self.size}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRetention:
+    file_bytes: int
+    files_kept: int
+
+
+def collect(folder: Path, audit_log: Path, retention: AuditRetention) -> int:
+    """Copy the entries that are new. Return their number."""
+    try:
+        source = os.open(folder / JSON_FILE, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return 0
+    target = os.open(audit_log, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        state = _repair(_State.read(folder), source, target)
+        if state.size > retention.file_bytes:
+            log_rotation.rotate(audit_log, retention.file_bytes, retention.files_kept)
+            state = _State(state.position, 0)
+            state.write(folder)
+        return _copy(source, target, state, folder)
+    finally:
+        os.close(target)
+        os.close(source)
+
+
+def _repair(state: _State, source: int, target: int) -> _State:
+    """Remove entries that were written without their position, and start again in a file that was truncated."""
+    size = os.fstat(target).st_size
+    if size != state.size:
+        state = _State(state.position, state.size if size > state.size else 0)
+        os.ftruncate(target, state.size)
+    return state if os.fstat(source).st_size >= state.position else _State(0, state.size)
+
+
+def _copy(source: int, target: int, state: _State, folder: Path) -> int:
+    lines = _Lines(source, state.position)
+    written, count = state.size, 0
+    for block in lines:
+        text = b"".join(entry.to_json_line() for entry in block)
+        written += _write_all(target, redact(text.decode("utf-8", "replace")).encode(), written)
+        count += len(block)
+    if lines.position != state.position:
+        _State(lines.position, written).write(folder)
+        _release(source, lines.position)
+    return count
+
+
+def _write_all(descriptor: int, data: bytes, position: int) -> int:
+    done = 0
+    while done < len(data):
+        done += os.pwrite(descriptor, data[done:], position + done)
+    return done
+
+
+def shorten(folder: Path) -> None:
+    """Empty the file of a server that does not run, if all of it was read and it became very long."""
+    path, state = folder / JSON_FILE, _State.read(folder)
+    if _MAX_LENGTH < path.stat().st_size == state.position:
+        os.truncate(path, 0)
+        _State(0, state.size).write(folder)
+
+
+def _release(source: int, end: int) -> None:
+    """Return the disk space of what was read. The file keeps its length, so that no message is lost."""
+    with suppress(OSError):
+        allocation.release(source, 0, end - end % _HOLE_UNIT)
+
+
+class _Lines:
+    """The audited lines of the file, block by block. `position` ends up after the last complete line."""
+
+    def __init__(self, descriptor: int, position: int) -> None:
+        self._descriptor = descriptor
+        self.position = position
+        self._end = min(os.fstat(descriptor).st_size, position + _PASS_BYTES)
+
+    def __iter__(self) -> Iterator[list[StatementEntry]]:
+        while self.position < self._end:
+            block = os.pread(self._descriptor, _BLOCK, self.position)
+            complete = block.rfind(b"\n") + 1
+            if complete:
+                self.position += complete
+                yield [each for each in map(audit_entries.parse_line, block[:complete].split(b"\n")) if each]
+                continue
+            start = self.position
+            entry = self._read_long_line(block)
+            if self.position == start:
+                return  # the server has not finished the line
+            yield [] if entry is None else [entry]
+
+    def _read_long_line(self, block: bytes) -> StatementEntry | None:
+        """Move the position after a line that is longer than a block, if it is complete, and return its entry."""
+        head, tail, position = block[: audit_entries.HEAD_BYTES], block, self.position + len(block)
+        while block := os.pread(self._descriptor, _BLOCK, position):
+            end = block.find(b"\n") + 1
+            tail = (tail + block[: end or len(block)])[-audit_entries.TAIL_BYTES :]
+            position += end or len(block)
+            if end:
+                self.position = position
+                return audit_entries.parse_long_line(head, tail)
+        return None
