@@ -73,7 +73,7 @@ _UNKNOWN: Mapping[str, Any] = {
     "org_id": "",
     "plan": "free",
     "fullness": Fullness.BELOW_LIMIT.value,
-    "has_reached_transfer_limit": False,
+    "reached_limit": None,
 }
 
 

@@ -27,12 +27,12 @@ _MAX_LENGTH = 1024**3  # of a file without contents, before it is shortened
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _CollectionState:
     position: int  # up to which the server's file was read
     size: int  # of the audit log at that time
 
     @classmethod
-    def read(cls, folder: Path) -> "_State":
+    def read(cls, folder: Path) -> "_CollectionState":
         try:
             fields = json.loads((folder / STATE_FILE).read_text())
             return cls(int(fields["position"]), int(fields["size"]))
@@ -57,10 +57,10 @@ def collect(folder: Path, audit_log: Path, retention: AuditRetention) -> int:
         return 0
     target = os.open(audit_log, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        state = _repair(_State.read(folder), source, target)
+        state = _repair(_CollectionState.read(folder), source, target)
         if state.size > retention.file_bytes:
             log_rotation.rotate(audit_log, retention.file_bytes, retention.files_kept)
-            state = _State(state.position, 0)
+            state = _CollectionState(state.position, 0)
             state.write(folder)
         return _copy(source, target, state, folder)
     finally:
@@ -68,16 +68,16 @@ def collect(folder: Path, audit_log: Path, retention: AuditRetention) -> int:
         os.close(source)
 
 
-def _repair(state: _State, source: int, target: int) -> _State:
+def _repair(state: _CollectionState, source: int, target: int) -> _CollectionState:
     """Remove entries that were written without their position, and start again in a file that was truncated."""
     size = os.fstat(target).st_size
     if size != state.size:
-        state = _State(state.position, state.size if size > state.size else 0)
+        state = _CollectionState(state.position, state.size if size > state.size else 0)
         os.ftruncate(target, state.size)
-    return state if os.fstat(source).st_size >= state.position else _State(0, state.size)
+    return state if os.fstat(source).st_size >= state.position else _CollectionState(0, state.size)
 
 
-def _copy(source: int, target: int, state: _State, folder: Path) -> int:
+def _copy(source: int, target: int, state: _CollectionState, folder: Path) -> int:
     lines = _Lines(source, state.position)
     written, count = state.size, 0
     for block in lines:
@@ -85,7 +85,7 @@ def _copy(source: int, target: int, state: _State, folder: Path) -> int:
         written += _write_all(target, redact(text.decode("utf-8", "replace")).encode(), written)
         count += len(block)
     if lines.position != state.position:
-        _State(lines.position, written).write(folder)
+        _CollectionState(lines.position, written).write(folder)
         _release(source, lines.position)
     return count
 
@@ -99,10 +99,10 @@ def _write_all(descriptor: int, data: bytes, position: int) -> int:
 
 def shorten(folder: Path) -> None:
     """Empty the file of a server that does not run, if all of it was read and it became very long."""
-    path, state = folder / JSON_FILE, _State.read(folder)
+    path, state = folder / JSON_FILE, _CollectionState.read(folder)
     if _MAX_LENGTH < path.stat().st_size == state.position:
         os.truncate(path, 0)
-        _State(0, state.size).write(folder)
+        _CollectionState(0, state.size).write(folder)
 
 
 def _release(source: int, end: int) -> None:
