@@ -70,6 +70,25 @@ def test_the_client_works_unchanged(node_modules: Path, platform_server: ServerT
     assert (results["refused"]["status"], results["refused"]["code"]) == (400, "")
 
 
+def test_consumption_is_read_with_every_method_that_was_ever_published(
+    node_modules: Path, platform_server: ServerThread
+) -> None:
+    results = _run_script("drive_consumption.mjs", node_modules, platform_server)
+    (project,) = results["projects"]["projects"]
+    (project_v2,) = results["projectsV2"]["projects"]
+    (branch,) = results["branchesV2"]["branches"]
+    assert project["project_id"] == project_v2["project_id"] == branch["project_id"] == results["id"]
+    assert branch["branch_id"] == results["branch"]
+    (bucket,) = project["periods"][-1]["consumption"]
+    (total,) = results["account"]["periods"][-1]["consumption"]
+    assert total["active_time_seconds"] >= bucket["active_time_seconds"] > 0
+    names = ["compute_unit_seconds", "root_branch_bytes_month"]
+    for periods in (project_v2["periods"], branch["periods"]):
+        assert [each["metric_name"] for each in periods[-1]["consumption"][0]["metrics"]] == names
+    assert results["early"]["status"] == 406
+    assert results["forgotten"] == []
+
+
 def test_branches_and_all_that_is_theirs(node_modules: Path, platform_server: ServerThread) -> None:
     results = _run_script("drive_branches.mjs", node_modules, platform_server)
     assert results["forgotten"] == []
