@@ -39,6 +39,7 @@ async def test_access_has_one_shape(control_plane: httpx2.AsyncClient, caller: C
     known = await post(control_plane, "access", {"endpoint": endpoint, "role": "neondb_owner"})
     unknown = await post(control_plane, "access", {"endpoint": "ep-none", "role": "x"})
     shape = {"verifier", "is_known", "valid_until", "networks", "refusal", "pool", "closed", "read_only_hint"}
+    shape |= {"closed_hint", "blocked_networks", "is_audited"}
     assert known.keys() == unknown.keys() == shape
     assert (known["is_known"], unknown["is_known"]) == (True, False)
     assert {name: type(value) for name, value in known.items()} == {

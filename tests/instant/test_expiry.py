@@ -17,7 +17,7 @@ from bough.store.tables import metadata
 from instant.instant_app import InstantApp
 from support.platform import Platform, open_platform
 
-LOGBOOKS = {"audit", "gateway_workers"}  # rows of these tables outlive the database
+LOGBOOKS = {"audit", "gateway_workers", "metric_samples"}  # rows of these tables outlive the database
 
 
 async def test_bursts_of_parallel_creations_fail_nowhere_and_their_expiry_frees_everything(is_long_run: bool) -> None:
