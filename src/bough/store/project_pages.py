@@ -14,7 +14,7 @@ from bough.store.paging import Page, PagePosition, build_page, page_params, pagi
 from bough.store.project_storage import STORAGE_BYTES
 from bough.store.queries import Queries, like_pattern
 from bough.store.row_mapping import from_row
-from bough.store.tables import branches, endpoints, projects, usage
+from bough.store.tables import branches, endpoints, maintenance, projects, usage
 from bough.store.types import UtcDateTime
 
 ProjectScope = Mapping[OrganizationId, Collection[ProjectId] | None]  # None: all projects of the organization
@@ -39,6 +39,7 @@ class ProjectWithUsage:
     storage_bytes: int | None
     last_active: datetime | None
     usage: ProjectUsage = field(default_factory=ProjectUsage)
+    maintenance_scheduled_for: datetime | None = None  # read for single projects
 
     @property
     def created_at(self) -> datetime:
@@ -71,8 +72,16 @@ _WRITTEN = (
 _WITH_USAGE = sa.select(
     projects, STORAGE_BYTES.label("storage_bytes"), _LAST_ACTIVE, _sum_of("active_seconds"), _sum_of("cpu_seconds")
 )
+_SCHEDULED_FOR = (
+    sa.select(maintenance.c.scheduled_for)
+    .where(maintenance.c.project_id == projects.c.id)
+    .scalar_subquery()
+    .label("maintenance_scheduled_for")
+)
 _BY_ID = (projects.c.id == sa.bindparam("id"), projects.c.purged_at.is_(None))
-_ONE = _WITH_USAGE.add_columns(_sum_of("bytes_out"), _sum_of("compute_seconds"), _WRITTEN).where(*_BY_ID)
+_ONE = _WITH_USAGE.add_columns(_sum_of("bytes_out"), _sum_of("compute_seconds"), _WRITTEN, _SCHEDULED_FOR).where(
+    *_BY_ID
+)
 _LIVE = (projects.c.deleted_at.is_(None),)
 _RECOVERABLE = (
     projects.c.deleted_at.is_not(None),
@@ -130,5 +139,9 @@ def _to_project_with_usage(row: Mapping[str, Any]) -> ProjectWithUsage:
     size = row["storage_bytes"]
     usage_totals = ProjectUsage(**{each.name: int(row.get(each.name) or 0) for each in fields(ProjectUsage)})
     return ProjectWithUsage(
-        from_row(Project, row), None if size is None else int(size), row["last_endpoint_activity"], usage_totals
+        from_row(Project, row),
+        None if size is None else int(size),
+        row["last_endpoint_activity"],
+        usage_totals,
+        row.get("maintenance_scheduled_for"),
     )

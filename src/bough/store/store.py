@@ -17,6 +17,7 @@ from bough.store.instant_databases import InstantDatabases
 from bough.store.invitations import Invitations
 from bough.store.lineages import Lineages
 from bough.store.mail_messages import MailMessages
+from bough.store.maintenance import Maintenances
 from bough.store.members import Members
 from bough.store.operations import Operations
 from bough.store.organizations import Organizations
@@ -66,6 +67,7 @@ class Rows:
         self.roles = Roles(connection)
         self.databases = Databases(connection)
         self.operations = Operations(connection)
+        self.maintenance = Maintenances(connection)
         self.usage = Usages(connection)
         self.gateway_workers = GatewayWorkers(connection)
         self.idempotency = Idempotency(connection)

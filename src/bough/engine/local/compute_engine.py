@@ -11,9 +11,9 @@ from bough.engine.local.computes.preloading import Preloading
 from bough.engine.local.computes.spare_assignment import is_spare
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.threads import run_shielded
-from bough.engine.port import LoadSample, Readiness, ReplicaState
+from bough.engine.port import LoadSample, PutBackBuild, Readiness, ReplicaState
 from bough.engine.spec import ComputeSpec, PrimarySpec
-from bough.ids import EndpointId
+from bough.ids import EndpointId, VolumeId
 
 
 class LocalComputeEngine:
@@ -21,6 +21,7 @@ class LocalComputeEngine:
 
     def __init__(self, components: EngineComponents) -> None:
         self._resource_locks = components.resource_locks
+        self._build_moves = components.build_moves
         self._computes = components.computes
         self._extension_checks = components.extension_checks
         self._inspection = components.inspection
@@ -38,7 +39,10 @@ class LocalComputeEngine:
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
         install = await self._install_catalog.require_install(spec.install, spec.project_id)
         async with self._resource_locks.lock_for_request(spec.endpoint_id), self._locks.lock(spec.volume_id):
-            return await self._preloading.start(spec, install, partial(self._ensure_running, install=install))
+            return await self._build_moves.start(spec, install, partial(self._start_with, spec))
+
+    async def _start_with(self, spec: ComputeSpec, install: Install) -> Readiness:
+        return await self._preloading.start(spec, install, partial(self._ensure_running, install=install))
 
     async def _ensure_running(self, spec: ComputeSpec, *, install: Install) -> Readiness:
         if spec.primary is not None:
@@ -76,6 +80,12 @@ class LocalComputeEngine:
     async def list_preloaded(self, endpoint: EndpointId) -> tuple[str, ...] | None:
         run = await asyncio.to_thread(self._runs.get, endpoint)
         return None if run is None else tuple(name for name in (run.preloaded or "").split(",") if name)
+
+    async def allow_failed_build(self, volume: VolumeId) -> None:
+        await self._build_moves.allow_failed_build(volume)
+
+    async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
+        return await asyncio.to_thread(self._build_moves.find_put_back, volume)
 
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         return await self._replication_monitor.read_state(endpoint)

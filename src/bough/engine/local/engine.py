@@ -8,6 +8,7 @@ from functools import partial
 from bough.config import Settings
 from bough.domain.catalog_change import CatalogChange
 from bough.domain.gateway_protocol import ComputeAddress
+from bough.domain.maintenance import RestartNeed
 from bough.engine.local import free_space
 from bough.engine.local.branch_engine import LocalBranchEngine
 from bough.engine.local.components import EngineComponents
@@ -31,6 +32,7 @@ from bough.engine.port import (
     Observation,
     OfferedExtensions,
     Origin,
+    PutBackBuild,
     Readiness,
     ReplicaState,
     StorageUsage,
@@ -69,6 +71,7 @@ class LocalEngine:
             await parts.install_catalog.refresh()
             await parts.volumes.remove_leftovers()
             await parts.running.adopt()
+            await run_shielded(partial(parts.build_uses.record_running, parts.runs.list_all()))
             await parts.history.remove_leftovers()
             await self._builds.start(progress)
             await self._builds.record_use()
@@ -128,6 +131,12 @@ class LocalEngine:
     async def list_preloaded(self, endpoint: EndpointId) -> tuple[str, ...] | None:
         return await self._computes.list_preloaded(endpoint)
 
+    async def allow_failed_build(self, volume: VolumeId) -> None:
+        await self._computes.allow_failed_build(volume)
+
+    async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
+        return await self._computes.find_put_back(volume)
+
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         return await self._computes.read_replica_state(endpoint)
 
@@ -165,6 +174,12 @@ class LocalEngine:
 
     async def list_builds(self) -> tuple[Build, ...]:
         return await self._builds.list_builds()
+
+    async def list_restart_needs(self) -> tuple[RestartNeed, ...]:
+        return await self._builds.list_restart_needs()
+
+    async def list_put_back(self) -> tuple[PutBackBuild, ...]:
+        return await self._builds.list_put_back()
 
     async def check_collations(self) -> None:
         await self._components.collation_checks.run()

@@ -15,6 +15,7 @@ from bough.engine.port.builds import (
     IndexToRebuild,
     OfferedExtension,
     OfferedExtensions,
+    PutBackBuild,
 )
 from bough.engine.port.computes import ComputeEngine, LoadSample, Readiness, ReplicaState
 from bough.engine.port.contents import (
@@ -54,6 +55,7 @@ __all__ = [
     "OfferedExtension",
     "OfferedExtensions",
     "Origin",
+    "PutBackBuild",
     "Readiness",
     "ReplicaState",
     "StorageUsage",

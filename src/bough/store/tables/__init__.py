@@ -24,7 +24,7 @@ from bough.store.tables.projects import (
     transfer_periods,
     transfer_requests,
 )
-from bough.store.tables.work import audit, gateway_workers, idempotency, operations, usage
+from bough.store.tables.work import audit, gateway_workers, idempotency, maintenance, operations, usage
 
 __all__ = [
     "api_keys",
@@ -40,6 +40,7 @@ __all__ = [
     "lineages",
     "links",
     "mail_messages",
+    "maintenance",
     "members",
     "metadata",
     "operations",

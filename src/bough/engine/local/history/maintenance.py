@@ -15,13 +15,13 @@ from bough.domain import lsn
 from bough.engine.local.history.ancestry import LineageReader
 from bough.engine.local.history.bases import Base, Bases
 from bough.engine.local.history.pruner import HistoryPruner
+from bough.engine.local.history.return_bases import ReturnBases
 from bough.engine.local.history.stats import VolumeHistoryStats, first_reachable_lsn
 from bough.engine.local.history.wal_archives import WalArchives
 from bough.engine.local.history.wal_end import WalEndReader
-from bough.engine.local.tenant_files import open_tenant_folder
 from bough.engine.local.threads import NamedLocks, run_shielded
-from bough.engine.local.volumes.disk_usage import DiskUsage, measure_disk_usage, measure_disk_usage_fd
-from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
+from bough.engine.local.volumes.disk_usage import measure_data_bytes
+from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError, HistoryStatus
 from bough.ids import VolumeId
@@ -43,6 +43,7 @@ class HistoryMaintenance:
         wal_end: WalEndReader,
         stats: VolumeHistoryStats,
         pruner: HistoryPruner,
+        return_bases: ReturnBases,
         explain_shortage: Callable[[], str | None],
         base_bytes: int,
     ) -> None:
@@ -53,6 +54,7 @@ class HistoryMaintenance:
         self._wal_end = wal_end
         self._stats = stats
         self._pruner = pruner
+        self._return_bases = return_bases
         self._explain_shortage = explain_shortage
         self._base_bytes = base_bytes
         self._failures: Counter[VolumeId] = Counter()
@@ -66,6 +68,7 @@ class HistoryMaintenance:
             is_due = False
             if await run_shielded(lambda: self._ensure_wal_archive(volume)) and retained_since is not None:
                 is_due = await self._is_due(volume, record, retained_since, now)
+            is_due = is_due or await self._return_bases.is_awaited(volume, has_history=retained_since is not None)
             problem = await self._take_due_base(volume, record) if is_due and take_bases else None
             await self._pruner.prune(volume, record, retained_since)
             status = await self._stats.measure(volume, await asyncio.to_thread(self._read_record, volume), problem)
@@ -132,7 +135,7 @@ class HistoryMaintenance:
         if self._volumes.driver.name != "plain":
             return True
         folder = self._volumes.folder(volume)
-        return written >= await self._volumes.run_blocking(lambda: _data_bytes(folder), record.project_id)
+        return written >= await self._volumes.run_blocking(lambda: measure_data_bytes(folder), record.project_id)
 
     def _has_base_at(self, volume: VolumeId, end: str) -> bool:
         """Return whether the history already starts at this LSN."""
@@ -154,14 +157,3 @@ class HistoryMaintenance:
             return False
         self._volumes.ensure_wal_archive(volume, folder.owner)
         return True
-
-
-def _data_bytes(folder: VolumeFolder) -> int:
-    """Return the bytes on disk of the data directory without its WAL."""
-    total = measure_disk_usage(folder.data)
-    try:
-        with open_tenant_folder(folder.data / "pg_wal") as pg_wal:
-            wal = measure_disk_usage_fd(pg_wal)
-    except OSError:  # `pg_wal` is a link: the WAL is outside the data directory
-        wal = DiskUsage(0, 0)
-    return total.own + total.shared - wal.own - wal.shared

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Self
 
 from bough.engine.local.tenant_file_checks import MAX_DEPTH, MAX_TREE_ENTRIES, TenantFileError, TooManyEntries
-from bough.engine.local.tenant_files import BLOCK_BYTES, open_folder, open_regular_file, scan_entries
+from bough.engine.local.tenant_files import (
+    BLOCK_BYTES,
+    open_folder,
+    open_regular_file,
+    open_tenant_folder,
+    scan_entries,
+)
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.ioctls import iterate_extents
 
@@ -64,6 +70,17 @@ def measure_own_bytes(folder: VolumeFolder) -> int | None:
         return measure_disk_usage(folder.path).own + wal_bytes
     except FileNotFoundError:
         return None
+
+
+def measure_data_bytes(folder: VolumeFolder) -> int:
+    """Return the bytes on disk of the data directory without its WAL."""
+    total = measure_disk_usage(folder.data)
+    try:
+        with open_tenant_folder(folder.data / "pg_wal") as pg_wal:
+            wal = measure_disk_usage_fd(pg_wal)
+    except OSError:  # `pg_wal` is a link: the WAL is outside the data directory
+        wal = DiskUsage(0, 0)
+    return total.own + total.shared - wal.own - wal.shared
 
 
 def measure_apparent_size(folder: Path) -> ApparentSize:
