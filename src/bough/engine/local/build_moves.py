@@ -51,6 +51,7 @@ class BuildMoves:
         use, former = await asyncio.to_thread(self._uses.read_with_former, spec.volume_id)
         if use is not None and use.install == serving.id:  # the usual case
             return await start(serving)
+        former = former if former and former.major == serving.major else None
         install = await self._choose(spec, use, serving, former)
         if former is None or former.id == serving.id or install.id != serving.id:
             readiness = await start(install)
@@ -119,7 +120,7 @@ class BuildMoves:
     async def _start_new(
         self, spec: ComputeSpec, builds: tuple[Install, Install], start: Start, *, can_time_out: bool
     ) -> Readiness:
-        serving, former = builds
+        serving = builds[0]
         began = self._moving.setdefault(spec.volume_id, clock.monotonic())
         try:
             readiness = await start(serving)
