@@ -31,6 +31,7 @@ from bough.tasks.renew_certificates import RenewCertificates
 from bough.tasks.repair_replicas import RepairReplicas
 from bough.tasks.retire_volumes import RetireVolumes
 from bough.tasks.rotate_logs import RotateLogs
+from bough.tasks.run_maintenance import RunMaintenance
 from bough.tasks.scale_computes import ScaleComputes
 from bough.tasks.send_mail import SendMail
 from bough.tasks.suspend_idle import SuspendIdle
@@ -61,6 +62,7 @@ def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tup
         "mail": SendMail(settings, store, services.vault),
         "instant databases": PrepareInstantDatabases(services),
         "postgres builds": FollowPostgresBuilds(engine),
+        "maintenance": RunMaintenance(settings, store, engine, queue, services.vault),
     }
     return (
         Loop(store, _create_tasks(services, engine, tls_files)),

@@ -7,7 +7,7 @@ from bough.access import lookup
 from bough.control.branches import new_rows
 from bough.control.context import Context
 from bough.control.endpoints.plan import RequestedEndpoint, plan_endpoint
-from bough.control.projects import quota
+from bough.control.projects import maintenance, quota
 from bough.control.projects.plan import ProjectChange, RequestedProject, apply_project_change, plan_project
 from bough.domain import branch as branches
 from bough.domain.branch import Branch
@@ -28,6 +28,7 @@ from bough.operations.actions.create_root_branch import CreateRootBranch
 from bough.operations.actions.start_compute import StartCompute
 from bough.operations.actions.suspend_compute import SuspendCompute
 from bough.operations.archival import plan_unarchive_by_id
+from bough.postgres import preload_libraries
 from bough.store.store import Rows
 
 
@@ -102,8 +103,9 @@ async def update_project(context: Context, project: Project, change: ProjectChan
         before = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         after = apply_project_change(before, change, await context.load_project_plan(rows, before))
         await rows.projects.save(after)
+        await maintenance.follow_window(rows, before, after, context.services.settings)
         operations: list[Operation] = []
-        if after.has_logical_replication != before.has_logical_replication:
+        if _needs_config(before) != _needs_config(after):
             operations = await _apply_everywhere(context, rows, after)
         if after.history_retention_seconds != before.history_retention_seconds:
             operations += await context.enqueue(rows, NewOperation(ApplyHistoryRetention, project.id))
@@ -149,6 +151,11 @@ def _owner(context: Context, org_id: OrganizationId | None) -> Organization:
 
 async def _check_quota(context: Context, rows: Rows, organization: Organization) -> None:
     await quota.check_project_quota(rows, organization, context.organization_plan(organization))
+
+
+def _needs_config(project: Project) -> tuple[object, ...]:
+    """Return the settings that running computes are told about. Libraries apply from their next start only."""
+    return project.has_logical_replication, project.settings.get(preload_libraries.SETTINGS_KEY)
 
 
 async def _apply_everywhere(context: Context, rows: Rows, project: Project) -> list[Operation]:
