@@ -368,6 +368,7 @@ CASES = (
     _case("GET", "/bough/audit", "audit", _at("/bough/audit?org_id={org_id}")),
     _case("GET", "/bough/postgres", "run the platform"),
     _case("POST", f"/bough{E}/restart", "run the platform"),
+    _case("GET", f"/bough{P}/maintenance", "read"),
     _case("GET", "/bough/extensions", "read", _at("/bough/extensions?project_id={project_id}")),
     _case("GET", "/bough/users", "run the platform"),
     _case("POST", "/bough/users", "run the platform", _at("/bough/users", {"email": "new@example.com"}), status=201),

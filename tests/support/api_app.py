@@ -21,7 +21,16 @@ from bough.config import Settings
 from bough.control.platform.rate_limits import RateLimiter
 from bough.control.services import Services
 from bough.domain.endpoint import EndpointHosts
-from bough.engine.port import Build, Capabilities, Engine, IndexToRebuild, Observation, OfferedExtensions
+from bough.domain.maintenance import RestartNeed
+from bough.engine.port import (
+    Build,
+    Capabilities,
+    Engine,
+    IndexToRebuild,
+    Observation,
+    OfferedExtensions,
+    PutBackBuild,
+)
 from bough.ids import ProjectId, VolumeId
 from bough.operations.actions import ALL_ACTIONS
 from bough.operations.events import Events
@@ -59,6 +68,15 @@ class ReadOnlyEngine:
 
     async def list_indexes_to_rebuild(self) -> Mapping[VolumeId, tuple[IndexToRebuild, ...]]:
         return await self._engine.list_indexes_to_rebuild()
+
+    async def list_restart_needs(self, project: ProjectId | None = None) -> tuple[RestartNeed, ...]:
+        return await self._engine.list_restart_needs(project)
+
+    async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
+        return await self._engine.find_put_back(volume)
+
+    async def list_put_back(self) -> tuple[PutBackBuild, ...]:
+        return await self._engine.list_put_back()
 
     async def list_offered_extensions(self, pin: str, project: ProjectId | None = None) -> OfferedExtensions:
         return await self._engine.list_offered_extensions(pin, project)

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 import bough
 from bough.api import documentation, errors, health
 from bough.api.dependencies import IdempotentReplay
-from bough.api.extensions import audit, postgres_builds, postgres_extensions
+from bough.api.extensions import audit, maintenance, postgres_builds, postgres_extensions
 from bough.api.extensions import invitations as own_invitations
 from bough.api.extensions import organizations as own_organizations
 from bough.api.extensions import users as accounts
@@ -74,6 +74,7 @@ _ROUTERS = (
     accounts.router,
     postgres_builds.router,
     postgres_extensions.router,
+    maintenance.router,
 )
 
 

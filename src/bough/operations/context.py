@@ -15,6 +15,7 @@ from bough.domain.project import Project
 from bough.engine.port import (
     BranchContents,
     BranchEngine,
+    BuildInspection,
     ComputeEngine,
     Engine,
     EngineError,
@@ -51,6 +52,7 @@ class ActionContext:
         self.compute_engine: ComputeEngine = engine
         self.history_engine: HistoryEngine = engine
         self.engine_inspection: EngineInspection = engine
+        self.build_inspection: BuildInspection = engine
         self.lock_of = lock_of
         self._operation = operation
 

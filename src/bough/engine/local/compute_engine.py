@@ -11,7 +11,7 @@ from bough.engine.local.computes.preloading import Preloading
 from bough.engine.local.computes.spare_assignment import is_spare
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.threads import run_shielded
-from bough.engine.port import LoadSample, PutBackBuild, Readiness, ReplicaState
+from bough.engine.port import LoadSample, Readiness, ReplicaState
 from bough.engine.spec import ComputeSpec, PrimarySpec
 from bough.ids import EndpointId, VolumeId
 
@@ -83,9 +83,6 @@ class LocalComputeEngine:
 
     async def allow_failed_build(self, volume: VolumeId) -> None:
         await self._build_moves.allow_failed_build(volume)
-
-    async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
-        return await asyncio.to_thread(self._build_moves.find_put_back, volume)
 
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         return await self._replication_monitor.read_state(endpoint)

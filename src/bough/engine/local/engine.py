@@ -135,7 +135,7 @@ class LocalEngine:
         await self._computes.allow_failed_build(volume)
 
     async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
-        return await self._computes.find_put_back(volume)
+        return await self._builds.find_put_back(volume)
 
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         return await self._computes.read_replica_state(endpoint)
@@ -175,8 +175,8 @@ class LocalEngine:
     async def list_builds(self) -> tuple[Build, ...]:
         return await self._builds.list_builds()
 
-    async def list_restart_needs(self) -> tuple[RestartNeed, ...]:
-        return await self._builds.list_restart_needs()
+    async def list_restart_needs(self, project: ProjectId | None = None) -> tuple[RestartNeed, ...]:
+        return await self._builds.list_restart_needs(project)
 
     async def list_put_back(self) -> tuple[PutBackBuild, ...]:
         return await self._builds.list_put_back()

@@ -31,6 +31,7 @@ class PostgresBuilds:
         self._parts = components
         self._settings = settings
         self._spare_cu = spare_cu or _DEFAULT_CU
+        self._fixes: dict[tuple[str, str], bool] = {}  # by the ids of two builds
 
     async def start(self, progress: Progress = ignore_progress) -> None:
         """Ensure templates and the warm pool for the selected builds."""
@@ -90,10 +91,20 @@ class PostgresBuilds:
             },
         )
 
-    async def list_restart_needs(self) -> tuple[RestartNeed, ...]:
-        runs = [run for run in await self._parts.running.list_runs() if not _is_internal(run)]
+    async def list_restart_needs(self, project: ProjectId | None = None) -> tuple[RestartNeed, ...]:
+        runs = [run for run in await self._list_runs(project) if not _is_internal(run)]
         found = await asyncio.to_thread(lambda: [need for run in runs if (need := self._find_need(run))])
         return tuple([await self._with_base(need, volume) for need, volume in found])
+
+    async def _list_runs(self, project: ProjectId | None) -> list[ComputeRun]:
+        """Return the runs of live computes; of one project, without looking at those of others."""
+        if project is None:
+            return await self._parts.running.list_runs()
+        runs = [run for run in await asyncio.to_thread(self._parts.runs.list_all) if run.project_id == project]
+        return [run for run in runs if await self._parts.running.find_sockets(run.endpoint_id) is not None]
+
+    async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
+        return await asyncio.to_thread(self._parts.build_moves.find_put_back, volume)
 
     async def list_put_back(self) -> tuple[PutBackBuild, ...]:
         uses, moves = self._parts.build_uses, self._parts.build_moves
@@ -116,9 +127,16 @@ class PostgresBuilds:
             from_version=old.version if old else run.install,
             to_version=new.version if new else (old.version if old else run.install),
             settings=settings,
-            fixes_vulnerabilities=new is not None and old is not None and bool(changelog.list_fixed_cves(old, new)),
+            fixes_vulnerabilities=new is not None and old is not None and self._fixes_vulnerabilities(old, new),
         )
         return need, run.volume_id
+
+    def _fixes_vulnerabilities(self, old: Install, new: Install) -> bool:
+        """Reading the list of changes takes long."""
+        key = (old.id, new.id)
+        if key not in self._fixes:
+            self._fixes[key] = bool(changelog.list_fixed_cves(old, new))
+        return self._fixes[key]
 
     async def _with_base(self, need: RestartNeed, volume: VolumeId) -> RestartNeed:
         """Only a move to another build waits for a base."""

@@ -75,11 +75,16 @@ class BuildInspection(Protocol):
     async def list_builds(self) -> tuple[Build, ...]:
         """Return the Postgres builds that serve the pins of projects."""
 
-    async def list_restart_needs(self) -> tuple[RestartNeed, ...]:
-        """Return the running computes that need a restart, for another build or for settings that wait for it."""
+    async def list_restart_needs(self, project: ProjectId | None = None) -> tuple[RestartNeed, ...]:
+        """Return the running computes, of all projects or of one, that need a restart: for another build, or for
+        settings that wait for it.
+        """
+
+    async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
+        """Return the build of the project that did not start on the volume, so that the one before is used."""
 
     async def list_put_back(self) -> tuple[PutBackBuild, ...]:
-        """Return the volumes that stay on an earlier build, because the one of their project did not start."""
+        """Return every volume that stays on an earlier build. Reads a file of each volume."""
 
     async def list_indexes_to_rebuild(self) -> Mapping[VolumeId, tuple[IndexToRebuild, ...]]:
         """Return the indexes that were found when the computes of the volumes last ran."""

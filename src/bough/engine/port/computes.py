@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import Protocol
 
 from bough.domain.gateway_protocol import ComputeAddress
-from bough.engine.port.builds import PutBackBuild
 from bough.engine.spec import ComputeSpec
 from bough.ids import EndpointId, VolumeId
 
@@ -68,9 +67,6 @@ class ComputeEngine(Protocol):
 
     async def allow_failed_build(self, volume: VolumeId) -> None:
         """Let the next start on the volume try the build of its project again, though it did not start before."""
-
-    async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
-        """Return the build of the project that did not start on the volume, so that the one before is used."""
 
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         """Return the state of a read replica, or None when the endpoint does not run or is not a read replica."""

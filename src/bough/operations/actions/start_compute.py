@@ -80,12 +80,12 @@ class StartCompute(Action[StartComputeParams]):
         return Done("the compute accepts connections", writes=partial(self.publish, spec), shortcoming=shortcoming)
 
     async def _find_failed_build(self, ctx: ActionContext, spec: ComputeSpec) -> str | None:
-        put_back = await ctx.compute_engine.find_put_back(spec.volume_id)
+        put_back = await ctx.build_inspection.find_put_back(spec.volume_id)
         if put_back is None:
             return None
         return (
             f"The compute runs with Postgres {put_back.kept_version}, because it did not start with "
-            f"{put_back.version}: {put_back.reason} The operator can try it again."
+            f"{put_back.version} ({put_back.reason.rstrip('.')}). The operator can try it again."
         )
 
     async def _find_missing_libraries(self, ctx: ActionContext, spec: ComputeSpec) -> str | None:
