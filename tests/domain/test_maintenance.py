@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from bough.domain import maintenance
 from bough.domain.maintenance import Maintenance, Step, next_step
-from bough.domain.maintenance_window import MaintenanceWindow
+from bough.domain.maintenance_window import RestartWindow
 from bough.ids import ProjectId
 
 PROJECT = ProjectId("quiet-sea-12345678")
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)  # a Thursday
-SUNDAY = MaintenanceWindow.parse([7], "03:00", "05:00")
+SUNDAY = RestartWindow.parse([7], "03:00", "05:00")
 NOTICE = timedelta(hours=24)
 MOMENTS = st.datetimes(datetime(2026, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC))
 WINDOWS = st.builds(
-    lambda days, start: MaintenanceWindow(weekdays=tuple(sorted(days)), start_minute=start, end_minute=start + 60),
+    lambda days, start: RestartWindow(weekdays=tuple(sorted(days)), start_minute=start, end_minute=start + 60),
     st.sets(st.integers(1, 7), min_size=1),
     st.integers(0, 1380),
 )
@@ -82,20 +82,18 @@ def test_only_the_end_of_a_window_interrupts_transactions() -> None:
 
 
 def test_another_window_moves_the_plan() -> None:
-    saturday = MaintenanceWindow.parse([6], "01:00", "02:00")
+    saturday = RestartWindow.parse([6], "01:00", "02:00")
     moved = maintenance.move(plan(), saturday, NOW, NOTICE)
     assert moved.scheduled_for == datetime(2026, 11, 21, 1, tzinfo=UTC)
     assert moved.noticed_at == NOW
     inside = datetime(2026, 11, 22, 3, 30, tzinfo=UTC)
     assert maintenance.move(plan(), saturday, inside, NOTICE).scheduled_for == datetime(2026, 11, 28, 1, tzinfo=UTC)
-    longer = maintenance.move(plan(), MaintenanceWindow.parse([7], "02:00", "00:00"), inside, NOTICE)
+    longer = maintenance.move(plan(), RestartWindow.parse([7], "02:00", "00:00"), inside, NOTICE)
     assert (longer.scheduled_for, longer.ends_at) == (plan().scheduled_for, datetime(2026, 11, 23, tzinfo=UTC))
 
 
 @given(WINDOWS, MOMENTS, NOTICES)
-def test_a_plan_keeps_its_notice_and_is_in_the_window(
-    window: MaintenanceWindow, now: datetime, notice: timedelta
-) -> None:
+def test_a_plan_keeps_its_notice_and_is_in_the_window(window: RestartWindow, now: datetime, notice: timedelta) -> None:
     planned = maintenance.plan_first(PROJECT, window, now, notice)
     assert planned.scheduled_for is not None
     assert planned.scheduled_for >= now + notice
@@ -104,7 +102,7 @@ def test_a_plan_keeps_its_notice_and_is_in_the_window(
 
 @given(WINDOWS, WINDOWS, MOMENTS, NOTICES, st.timedeltas(timedelta(0), timedelta(days=20)))
 def test_a_moved_plan_is_in_the_new_window_and_keeps_the_notice(
-    before: MaintenanceWindow, after: MaintenanceWindow, noticed: datetime, notice: timedelta, passed: timedelta
+    before: RestartWindow, after: RestartWindow, noticed: datetime, notice: timedelta, passed: timedelta
 ) -> None:
     planned, now = maintenance.plan_first(PROJECT, before, noticed, notice), noticed + passed
     moved = maintenance.move(planned, after, now, notice)
@@ -119,9 +117,7 @@ def test_a_moved_plan_is_in_the_new_window_and_keeps_the_notice(
 
 
 @given(WINDOWS, MOMENTS, st.lists(st.booleans(), min_size=1, max_size=5))
-def test_whatever_is_missed_no_plan_lies_in_the_past(
-    window: MaintenanceWindow, now: datetime, forced: list[bool]
-) -> None:
+def test_whatever_is_missed_no_plan_lies_in_the_past(window: RestartWindow, now: datetime, forced: list[bool]) -> None:
     planned = maintenance.plan_first(PROJECT, window, now, NOTICE)
     for is_forced in forced:
         assume(planned.ends_at is not None)

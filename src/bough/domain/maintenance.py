@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from bough.domain.maintenance_window import MaintenanceWindow
+from bough.domain.maintenance_window import RestartWindow
 from bough.ids import EndpointId, ProjectId
 
 LAST_MINUTES = timedelta(minutes=10)  # of a window, in which open transactions no longer delay a restart
@@ -81,11 +81,11 @@ def next_step(plan: Maintenance | None, now: datetime, *, is_needed: bool, is_se
     return Step.RESTART if now < plan.ends_at else Step.POSTPONE
 
 
-def plan_first(project_id: ProjectId, window: MaintenanceWindow, now: datetime, notice: timedelta) -> Maintenance:
+def plan_first(project_id: ProjectId, window: RestartWindow, now: datetime, notice: timedelta) -> Maintenance:
     return _plan_at(Maintenance(project_id=project_id, noticed_at=now), window.next_start(now + notice), window)
 
 
-def postpone(plan: Maintenance, window: MaintenanceWindow, now: datetime, *, is_forced: bool) -> Maintenance:
+def postpone(plan: Maintenance, window: RestartWindow, now: datetime, *, is_forced: bool) -> Maintenance:
     """Return the plan for the next window, after one in which not everything was restarted.
 
     `is_forced`: after two of them the next full hour is used, for an update that fixes vulnerabilities.
@@ -97,7 +97,7 @@ def postpone(plan: Maintenance, window: MaintenanceWindow, now: datetime, *, is_
     return _plan_at(missed, window.next_start(now), window)
 
 
-def move(plan: Maintenance, window: MaintenanceWindow, now: datetime, notice: timedelta) -> Maintenance:
+def move(plan: Maintenance, window: RestartWindow, now: datetime, notice: timedelta) -> Maintenance:
     """Return the plan after its project got another window."""
     if plan.scheduled_for is None:
         return plan
@@ -117,5 +117,5 @@ def may_interrupt(plan: Maintenance, now: datetime) -> bool:
     return plan.ends_at is not None and now >= plan.ends_at - LAST_MINUTES
 
 
-def _plan_at(plan: Maintenance, start: datetime, window: MaintenanceWindow) -> Maintenance:
+def _plan_at(plan: Maintenance, start: datetime, window: RestartWindow) -> Maintenance:
     return replace(plan, scheduled_for=start, ends_at=start + window.length)

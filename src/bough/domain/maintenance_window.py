@@ -17,7 +17,7 @@ _CLOCK_TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaintenanceWindow:
+class RestartWindow:
     weekdays: tuple[int, ...]  # 1 is Monday; sorted
     start_minute: int  # of the day
     end_minute: int  # of the same day; 1440 is its end
@@ -70,7 +70,7 @@ class MaintenanceWindow:
         return moment.isoweekday() in self.weekdays and self.start_minute <= minute < self.end_minute
 
 
-def choose_default(project_id: str, weekdays: Sequence[int], hours: tuple[int, int]) -> MaintenanceWindow:
+def choose_default(project_id: str, weekdays: Sequence[int], hours: tuple[int, int]) -> RestartWindow:
     """Return an hour within `hours` on one of the weekdays; the id of the project decides which.
 
     So not all projects of a machine are restarted in the same minute.
@@ -79,7 +79,7 @@ def choose_default(project_id: str, weekdays: Sequence[int], hours: tuple[int, i
     starts = range(first, last + 1, _STEP_MINUTES)
     number = int.from_bytes(hashlib.sha256(project_id.encode()).digest()[:8])
     day, start = weekdays[number % len(weekdays)], starts[number // len(weekdays) % len(starts)]
-    return MaintenanceWindow(weekdays=(day,), start_minute=start, end_minute=start + MIN_MINUTES)
+    return RestartWindow(weekdays=(day,), start_minute=start, end_minute=start + MIN_MINUTES)
 
 
 def _parse_time(text: str) -> int:

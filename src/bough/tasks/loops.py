@@ -37,6 +37,7 @@ from bough.tasks.send_mail import SendMail
 from bough.tasks.suspend_idle import SuspendIdle
 from bough.tasks.sync_hostnames import SyncHostnames
 from bough.tasks.take_snapshots import TakeSnapshots
+from bough.tasks.update_postgres import UpdatePostgres
 
 
 def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tuple[Loop, ...]:
@@ -62,6 +63,7 @@ def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tup
         "mail": SendMail(settings, store, services.vault),
         "instant databases": PrepareInstantDatabases(services),
         "postgres builds": FollowPostgresBuilds(engine),
+        "postgres update": UpdatePostgres(settings),
         "maintenance": RunMaintenance(settings, store, engine, queue, services.vault),
     }
     return (

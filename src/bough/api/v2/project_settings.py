@@ -38,7 +38,7 @@ class MaintenanceWindow(Body):
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
         try:
-            maintenance_window.MaintenanceWindow.parse(self.weekdays, self.start_time, self.end_time)
+            maintenance_window.RestartWindow.parse(self.weekdays, self.start_time, self.end_time)
         except Invalid as error:
             raise ValueError(error.public_message) from None
         return self

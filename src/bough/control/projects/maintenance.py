@@ -9,7 +9,7 @@ from bough import clock
 from bough.config import Settings
 from bough.domain import maintenance, maintenance_window
 from bough.domain.maintenance import Maintenance
-from bough.domain.maintenance_window import MaintenanceWindow
+from bough.domain.maintenance_window import RestartWindow
 from bough.domain.project import Project
 from bough.store.store import Rows
 
@@ -38,9 +38,9 @@ class Outcome:
         }
 
 
-def window_of(project: Project, settings: Settings) -> MaintenanceWindow:
+def window_of(project: Project, settings: Settings) -> RestartWindow:
     """Return the project's window; a default one if an earlier version stored an invalid one."""
-    found = MaintenanceWindow.of_settings(project.settings)
+    found = RestartWindow.of_settings(project.settings)
     return found or maintenance_window.choose_default(project.id, settings.quiet_weekdays, settings.quiet_hours)
 
 
