@@ -32,6 +32,7 @@ from bough.store.store import Rows, Store
 from bough.tasks.inspections import InspectionPool
 
 REQUEST_ID = "maintenance"
+IDLE_INTERVAL, BUSY_INTERVAL = 10.0, 1.0  # seconds between two runs; the second while computes are restarted
 CONCURRENCY = 4  # computes that are asked whether they are in use
 _STARTED = "started"  # in the outcome while a window is open: endpoint → operation that starts it
 
@@ -59,8 +60,6 @@ class _Restart:
 
 
 class RunMaintenance:
-    interval = 10.0
-
     def __init__(
         self, settings: Settings, store: Store, engine: _MaintenanceEngine, queue: OperationQueue, vault: Vault
     ) -> None:
@@ -71,19 +70,21 @@ class RunMaintenance:
         self._mails = MaintenanceMails(settings, vault)
         self._inspections: InspectionPool[_Restart] = InspectionPool(CONCURRENCY, self._restart_if_unused)
         self._slots = 0
+        self.interval = IDLE_INTERVAL
 
     async def run(self) -> str:
         needs = await self._find_needs()
         async with self._store.read() as rows:
             plans = {plan.project_id: plan for plan in await rows.maintenance.list_planned()}
             opened = await rows.operations.list_open_of_request(REQUEST_ID)
+        self._slots = self._settings.maintenance_restarts_at_once - len({each.endpoint_id for each in opened})
         due = [
             restart
             for project_id in sorted(needs.keys() | plans.keys())
             for restart in await self._advance(project_id, needs.get(project_id, ()), plans.get(project_id), opened)
         ]
-        self._slots = self._settings.maintenance_restarts_at_once - len({each.endpoint_id for each in opened})
         restarted = await self._inspections.run(each for each in due if self._inspections.can_inspect(each.id))
+        self.interval = BUSY_INTERVAL if restarted or opened else IDLE_INTERVAL
         return f"restarting {restarted} computes" if restarted else ""
 
     async def _find_needs(self) -> Mapping[ProjectId, Sequence[RestartNeed]]:
@@ -103,7 +104,7 @@ class RunMaintenance:
         is_settled = not any(each.project_id == project_id for each in opened)
         step = maintenance.next_step(plan, clock.now(), is_needed=bool(needs), is_settled=is_settled)
         if step is Step.RESTART and plan is not None:
-            return await self._list_due(plan, needs)
+            return await self._list_due(plan, needs) if self._slots > 0 else []
         if step is Step.WAIT and (plan is None or plan.reasons == _to_reasons(needs)):
             return []
         async with self._store.transaction(durable=step is not Step.WAIT) as rows:
