@@ -116,6 +116,7 @@ AUTHORIZATION_CASES = {
     ContractOperation("GET", "/bough/invitations"): 200,
     ContractOperation("GET", "/bough/audit"): 200,
     ContractOperation("GET", "/bough/extensions"): 200,
+    ContractOperation("GET", "/bough/projects/{project_id}/maintenance"): 404,
     ContractOperation("GET", "/bough/postgres"): 403,
     ContractOperation("POST", "/bough/projects/{project_id}/endpoints/{endpoint_id}/restart"): 403,
     **{ContractOperation(method, "/bough/users"): 403 for method in ("GET", "POST")},
