@@ -10,6 +10,7 @@ from bough import clock
 from bough.config import default_cache
 from bough.domain.catalog_change import CreateDatabase
 from bough.domain.maintenance import RestartNeed, RestartReason
+from bough.engine.local.computes.compute_launcher import ComputeLauncher
 from bough.engine.local.history import return_bases
 from bough.engine.local.installs import download, installs, npm_build, wheel_build
 from bough.engine.local.installs.installs import Install
@@ -26,6 +27,10 @@ KILLED = """#!/bin/sh
 case $1 in --*) exec "$0.whole" "$@";; esac
 kill -9 $$
 """
+
+
+class Killed(BaseException):
+    """Control ends here."""
 
 
 @pytest.fixture(scope="module")
@@ -147,20 +152,42 @@ async def test_a_volume_moves_forward_only_with_a_base(home: EngineHome, debian:
     assert list_bases(compute) == [], "without history it is not needed once the build has started"
 
 
-async def test_a_base_is_kept_until_the_new_build_has_started(home: EngineHome, debian: Install) -> None:
+async def test_a_base_is_kept_until_the_new_build_has_started(
+    home: EngineHome, debian: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the project keeps no history."""
+    compute = await home.create_compute()
+    newer = await add_and_select(home, debian, "17.98")
+    await compute.suspend()
+
+    def kill(*_arguments: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as during, pytest.raises(Killed):
+        during.setattr(ComputeLauncher, "start", kill)
+        await compute.start()
+    await home.restart_control()
+    await home.engine.apply_retention(compute.spec.volume_id, clock.now())
+    [base] = list_bases(compute)
+    assert await compute.start() is Readiness.READY
+    assert (get_build(compute), list_bases(compute)) == (newer.id, [base])
+    await home.engine.apply_retention(compute.spec.volume_id, clock.now())
+    assert list_bases(compute) == []
+
+
+async def test_a_base_from_before_a_failed_attempt_is_not_used_for_the_next(home: EngineHome, debian: Install) -> None:
+    """The former build has changed the data since; without history nothing leads from the base to them."""
     compute = await home.create_compute()
     await add_and_select(home, debian, "17.98", is_broken=True)
     assert await restart(compute) == debian.id
-    [base] = list_bases(compute)
-    await home.engine.apply_retention(compute.spec.volume_id, clock.now())
-    assert list_bases(compute) == [base]
-    use = BuildUse.read(compute.volume_folder)
-    assert use is not None
-    assert (use.install, use.base) == (debian.id, base)
-    newest = await add_and_select(home, debian, "17.99")
-    assert await restart(compute) == newest.id
+    [before] = list_bases(compute)
     await home.engine.apply_retention(compute.spec.volume_id, clock.now())
     assert list_bases(compute) == []
+    await insert_numbers(compute, 1)
+    newest = await add_and_select(home, debian, "17.99")
+    assert await restart(compute) == newest.id
+    [base] = list_bases(compute)
+    assert base != before
 
 
 async def test_a_start_does_not_wait_for_a_slow_copy(
@@ -273,10 +300,6 @@ async def test_a_server_that_is_killed_while_it_starts_is_tried_three_times(
         assert get_build(compute) == debian.id
         is_put_back = await home.engine.find_put_back(compute.spec.volume_id) is not None
         assert is_put_back == (number == MAX_FAILURES)
-
-
-class Killed(BaseException):
-    """Control ends here."""
 
 
 STEPS = {

@@ -9,7 +9,7 @@ from bough.cli import output
 from bough.cli.operator_client import OperatorClient
 from bough.config import Settings
 from bough.engine.local.installs.update import BuildChange
-from bough.errors import PlatformError, Unavailable
+from bough.errors import PlatformError, PreconditionFailed, Unavailable
 from bough.supervisor import state
 
 _WAIT_SECONDS = 120
@@ -54,6 +54,9 @@ def wait_until_followed(settings: Settings, changes: Sequence[BuildChange]) -> b
     deadline = clock.monotonic() + _WAIT_SECONDS
     while clock.monotonic() < deadline:
         builds = fetch_builds(settings)
+        for build in builds:
+            if build["pin"] in {pin for pin, _ in selected} and (problem := build.get("problem")):
+                raise PreconditionFailed(f"{build['pin']}: the new build is not used. {problem}")
         if all(found == selected.get(key, found) for key, found in _list_ids(builds, selected)):
             return True
         time.sleep(_POLL_SECONDS)

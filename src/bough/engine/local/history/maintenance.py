@@ -19,9 +19,10 @@ from bough.engine.local.history.return_bases import ReturnBases
 from bough.engine.local.history.stats import VolumeHistoryStats, first_reachable_lsn
 from bough.engine.local.history.wal_archives import WalArchives
 from bough.engine.local.history.wal_end import WalEndReader
+from bough.engine.local.tenant_files import open_tenant_folder
 from bough.engine.local.threads import NamedLocks, run_shielded
-from bough.engine.local.volumes.disk_usage import measure_data_bytes
-from bough.engine.local.volumes.folder import VolumeRecord
+from bough.engine.local.volumes.disk_usage import DiskUsage, measure_disk_usage, measure_disk_usage_fd
+from bough.engine.local.volumes.folder import VolumeFolder, VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError, HistoryStatus
 from bough.ids import VolumeId
@@ -135,7 +136,7 @@ class HistoryMaintenance:
         if self._volumes.driver.name != "plain":
             return True
         folder = self._volumes.folder(volume)
-        return written >= await self._volumes.run_blocking(lambda: measure_data_bytes(folder), record.project_id)
+        return written >= await self._volumes.run_blocking(lambda: _data_bytes(folder), record.project_id)
 
     def _has_base_at(self, volume: VolumeId, end: str) -> bool:
         """Return whether the history already starts at this LSN."""
@@ -157,3 +158,14 @@ class HistoryMaintenance:
             return False
         self._volumes.ensure_wal_archive(volume, folder.owner)
         return True
+
+
+def _data_bytes(folder: VolumeFolder) -> int:
+    """Return the bytes on disk of the data directory without its WAL."""
+    total = measure_disk_usage(folder.data)
+    try:
+        with open_tenant_folder(folder.data / "pg_wal") as pg_wal:
+            wal = measure_disk_usage_fd(pg_wal)
+    except OSError:  # `pg_wal` is a link: the WAL is outside the data directory
+        wal = DiskUsage(0, 0)
+    return total.own + total.shared - wal.own - wal.shared

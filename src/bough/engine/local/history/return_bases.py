@@ -13,12 +13,14 @@ from bough.engine.local.build_uses import BuildUses
 from bough.engine.local.history.bases import Bases
 from bough.engine.local.tenant_file_checks import TenantFileError
 from bough.engine.local.volumes.build_use import BuildUse
-from bough.engine.local.volumes.disk_usage import measure_data_bytes
+from bough.engine.local.volumes.disk_usage import is_at_most
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError
 from bough.ids import VolumeId
 
-MAX_COPY_BYTES = 128 * 1024**2  # that a start copies where no clone is cheap: some tens of milliseconds
+# What a start copies where no clone is cheap: about a tenth of a second.
+MAX_COPY_BYTES = 128 * 1024**2
+MAX_COPY_FILES = 5000
 
 logger = log.get_logger(component="engine")
 
@@ -79,10 +81,8 @@ class ReturnBases:
         folder = self._volumes.folder(volume)
         record = await asyncio.to_thread(folder.read_record)
         try:
-            return (
-                record is not None
-                and await self._volumes.run_blocking(lambda: measure_data_bytes(folder), record.project_id)
-                <= MAX_COPY_BYTES
+            return record is not None and await self._volumes.run_blocking(
+                lambda: is_at_most(folder.data, MAX_COPY_BYTES, MAX_COPY_FILES), record.project_id
             )
         except (OSError, TenantFileError):
             return False

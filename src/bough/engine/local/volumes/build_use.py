@@ -50,10 +50,12 @@ class BuildUse:
         return self.failed == install and self.failures >= MAX_FAILURES
 
     def with_failure(self, install: str, reason: str, now: datetime, *, is_certain: bool) -> Self:
-        """Return it after the build did not start but this one did."""
+        """Return it after the build did not start but this one did, so that it will change the data again."""
         earlier = self.failures if self.failed == install else 0
         failures = MAX_FAILURES if is_certain else earlier + 1
-        return replace(self, failed=install, failures=failures, reason=reason[:_MAX_REASON], failed_at=now.isoformat())
+        return replace(
+            self, base=None, failed=install, failures=failures, reason=reason[:_MAX_REASON], failed_at=now.isoformat()
+        )
 
     def without_failure(self) -> Self:
         return replace(self, failed=None, failures=0, reason=None, failed_at=None)

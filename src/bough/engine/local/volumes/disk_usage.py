@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from bough.engine.local.tenant_file_checks import MAX_DEPTH, MAX_TREE_ENTRIES, TenantFileError, TooManyEntries
-from bough.engine.local.tenant_files import (
-    BLOCK_BYTES,
-    open_folder,
-    open_regular_file,
-    open_tenant_folder,
-    scan_entries,
-)
+from bough.engine.local.tenant_files import BLOCK_BYTES, open_folder, open_regular_file, scan_entries
 from bough.engine.local.volumes.folder import VolumeFolder
 from bough.engine.local.volumes.ioctls import iterate_extents
 
@@ -72,15 +66,15 @@ def measure_own_bytes(folder: VolumeFolder) -> int | None:
         return None
 
 
-def measure_data_bytes(folder: VolumeFolder) -> int:
-    """Return the bytes on disk of the data directory without its WAL."""
-    total = measure_disk_usage(folder.data)
-    try:
-        with open_tenant_folder(folder.data / "pg_wal") as pg_wal:
-            wal = measure_disk_usage_fd(pg_wal)
-    except OSError:  # `pg_wal` is a link: the WAL is outside the data directory
-        wal = DiskUsage(0, 0)
-    return total.own + total.shared - wal.own - wal.shared
+def is_at_most(folder: Path, max_bytes: int, max_files: int) -> bool:
+    """Return whether the files of a tree have no more bytes on disk, without looking at more files than that."""
+    total = 0
+    with open_folder(folder) as descriptor:
+        for number, file in enumerate(_files(descriptor, MAX_TREE_ENTRIES), start=1):
+            total += os.fstat(file).st_blocks * BLOCK_BYTES
+            if total > max_bytes or number > max_files:
+                return False
+    return True
 
 
 def measure_apparent_size(folder: Path) -> ApparentSize:
