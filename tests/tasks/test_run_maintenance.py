@@ -393,3 +393,22 @@ async def test_control_that_ends_between_the_operations_of_a_restart(platform: P
     assert await list_restarts(platform, created) == restarts_of(created["endpoints"][0]["id"])
     assert await list_builds(platform) == {created["endpoints"][0]["id"]: newer.id}
     assert not (await get_plan(platform, created)).is_planned
+
+
+async def test_a_restart_that_does_not_help_is_not_repeated_in_the_window(
+    platform: Platform, debian: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created = await platform.create_ready_project(settings={"maintenance_window": WINDOW})
+    await update(platform, debian)
+    scheduled_for = await plan(platform, created)
+    needs = await platform.engine.list_restart_needs()
+
+    async def list_needs() -> object:
+        return needs
+
+    monkeypatch.setattr(platform.engine, "list_restart_needs", list_needs)
+    for minutes in range(3):
+        await run(platform, scheduled_for + timedelta(minutes=minutes))
+    assert len(await list_restarts(platform, created)) == 2
+    await run(platform, scheduled_for + timedelta(hours=2))
+    assert (await get_plan(platform, created)).scheduled_for == scheduled_for + timedelta(days=1)

@@ -73,10 +73,10 @@ class RunMaintenance:
         self.interval = IDLE_INTERVAL
 
     async def run(self) -> str:
-        needs = await self._find_needs()
         async with self._store.read() as rows:
             plans = {plan.project_id: plan for plan in await rows.maintenance.list_planned()}
             opened = await rows.operations.list_open_of_request(REQUEST_ID)
+        needs = await self._find_needs()  # after the operations, so that a restart that ends meanwhile is seen as one
         self._slots = self._settings.maintenance_restarts_at_once - len({each.endpoint_id for each in opened})
         due = [
             restart
@@ -204,6 +204,8 @@ class RunMaintenance:
                 plan = await rows.maintenance.get(restart.project_id)
                 if fresh is None or not _is_stable(fresh) or plan is None or not _is_open(plan):
                     return False
+                if restart.id in plan.outcome.get(_STARTED, {}):
+                    return False  # once in a window, even if it did not help
                 await rows.endpoints.save(request_state(fresh, EndpointState.IDLE, clock.now()))
                 operations = await self._queue.enqueue(rows, [stop, start], request_id=REQUEST_ID)
                 started = {**plan.outcome.get(_STARTED, {}), restart.id: operations[-1].id}
