@@ -392,6 +392,7 @@ CASES = (
     _case("GET", "/bough/audit", "audit", _at("/bough/audit?org_id={org_id}")),
     _case("GET", "/bough/postgres", "run the platform"),
     _case("POST", f"/bough{E}/restart", "run the platform"),
+    _case("GET", f"/bough{P}/maintenance", "read"),
     _case("GET", "/bough/extensions", "read", _at("/bough/extensions?project_id={project_id}")),
     *(_case("GET", f"/bough{each}/metrics", "read") for each in (B, E)),
     _case("GET", "/bough/machine/metrics", "run the platform"),

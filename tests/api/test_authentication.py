@@ -138,6 +138,7 @@ AUTHORIZATION_CASES = {
     ContractOperation("GET", "/bough/extensions"): 200,
     ContractOperation("GET", "/projects/{project_id}/available_preload_libraries"): 404,
     **{ContractOperation(method, f"{OUR_ENDPOINT}/{path}"): 404 for method, path in STATEMENTS},
+    ContractOperation("GET", "/bough/projects/{project_id}/maintenance"): 404,
     ContractOperation("GET", "/bough/postgres"): 403,
     ContractOperation("GET", "/bough/machine/metrics"): 403,
     ContractOperation("GET", f"/bough{BRANCH}/metrics"): 404,

@@ -13,7 +13,7 @@ from bough.engine.local.installs.installs import Install
 from support.debian_mirror import DebianMirror, FolderServer, serve_folder
 from support.install_cache import add_install, copy_cache
 from support.mirror_program import APT, MirrorProgram, list_locked_packages
-from support.program import ONE_WORKER, Result, create_running_project, find_free_port
+from support.program import ONE_WORKER, Result, create_running_project, find_free_port, wait_until
 from support.requirements import require_root
 
 
@@ -97,6 +97,16 @@ def test_a_project_moves_to_debians_build_and_back(bough: MirrorProgram, npm: In
     assert build["previous"] == {"id": npm.id, "version": "17.10"}
     assert [each["version"] for each in build["outdated_computes"]] == ["17.10"]
 
+    [restart] = read_json(postgres(bough, "status", "--json"))["planned_restarts"]
+    assert (restart["reasons"], restart["from_version"], restart["to_version"]) == (["build"], "17.10", debian.version)
+    wait_until(lambda: read_json(postgres(bough, "status", "--json"))["planned_restarts"][0].get("scheduled_for"))
+    text = postgres(bough, "status").stdout
+    assert "These computes need a restart:" in text
+    assert f"17.10 → {debian.version}" in text
+    waits = "1 compute waits for a restart, in the maintenance window at "
+    assert waits in bough("doctor").stdout
+    assert waits in bough("status").stdout
+
     done = postgres(bough, "update", "--restart")
     assert done.stdout.splitlines() == ["Everything is up to date.", "Restarted 1 compute."], done.stderr
     assert read_builds(bough)["npm-17"]["outdated_computes"] == []
@@ -106,7 +116,7 @@ def test_a_project_moves_to_debians_build_and_back(bough: MirrorProgram, npm: In
     build = read_builds(bough)["npm-17"]
     assert (build["id"], build["previous"]["id"]) == (npm.id, debian.id)
     assert [each["version"] for each in build["outdated_computes"]] == [debian.version]
-    forward = postgres(bough, "update")
+    forward = postgres(bough, "update", "--now")
     assert f"npm-17: 17.10 → {debian.version} ({debian.id})" in forward.stdout
     assert "Fixed since then, " in forward.stdout
     assert "CVE-2026-6471" in forward.stdout.replace("\n  ", " ")

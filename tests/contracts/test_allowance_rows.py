@@ -160,4 +160,4 @@ async def test_projects_with_a_quota_are_found(store: Store) -> None:
 
 async def test_the_admins_of_an_organization_have_addresses(store: Store) -> None:
     async with store.read() as rows:
-        assert await rows.members.list_admin_emails(ORGANIZATION) == ["operator@bough.localhost"]
+        assert [each.email for each in await rows.members.list_admins(ORGANIZATION)] == ["operator@bough.localhost"]

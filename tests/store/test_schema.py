@@ -11,6 +11,7 @@ from alembic import op
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from bough.domain.maintenance_window import choose_default
 from bough.domain.user import OPERATOR
 from bough.errors import PreconditionFailed
 from bough.ids import BranchId, EndpointId, MemberId
@@ -51,6 +52,35 @@ async def test_a_second_start_changes_nothing_and_keeps_the_rows(tmp_path: Path)
         assert await rows.projects.get(project.id) == project
     await again.close()
     assert [path.name for path in tmp_path.glob("*.before-*")] == []
+
+
+async def test_projects_with_the_former_window_get_one_of_their_own(tmp_path: Path) -> None:
+    former = {"weekdays": [7], "start_time": "03:00", "end_time": "04:00"}
+    chosen = {"weekdays": [7], "start_time": "03:00", "end_time": "05:00"}
+    untouched, changed = (
+        make_project(settings={"maintenance_window": chosen, "hipaa": False}),
+        make_project(settings={"maintenance_window": former, "hipaa": False}),
+    )
+    store = SqliteStore(tmp_path / "store.db")
+    await store.open()
+    async with store.transaction() as rows:
+        for project in (untouched, changed):
+            await rows.projects.add(project)
+    await store.close()
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        connection.execute("drop table maintenance")
+        before = schema.revisions()[schema.revisions().index("0014") - 1]
+        connection.execute("update alembic_version set version_num = ?", [before])
+    connection.close()
+    again = SqliteStore(tmp_path / "store.db")
+    await again.open()
+    async with again.read() as rows:
+        kept, moved = await rows.projects.get(untouched.id), await rows.projects.get(changed.id)
+    await again.close()
+    assert kept == untouched
+    assert moved is not None
+    window = choose_default(changed.id, range(1, 8), (0, 6)).to_settings()
+    assert moved.settings == {"maintenance_window": window, "hipaa": False}
 
 
 async def test_a_newer_store_is_refused(tmp_path: Path) -> None:

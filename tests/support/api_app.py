@@ -21,6 +21,7 @@ from bough.config import Settings
 from bough.control.platform.rate_limits import RateLimiter
 from bough.control.services import Services
 from bough.domain.endpoint import EndpointHosts
+from bough.domain.maintenance import RestartNeed
 from bough.domain.statement_handle import StatementHandle
 from bough.engine.port import (
     Build,
@@ -29,6 +30,7 @@ from bough.engine.port import (
     IndexToRebuild,
     Observation,
     OfferedExtensions,
+    PutBackBuild,
     RunningStatement,
     SignalOutcome,
     StatementStatistics,
@@ -71,6 +73,15 @@ class ReadOnlyEngine:
 
     async def list_indexes_to_rebuild(self) -> Mapping[VolumeId, tuple[IndexToRebuild, ...]]:
         return await self._engine.list_indexes_to_rebuild()
+
+    async def list_restart_needs(self, project: ProjectId | None = None) -> tuple[RestartNeed, ...]:
+        return await self._engine.list_restart_needs(project)
+
+    async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
+        return await self._engine.find_put_back(volume)
+
+    async def list_put_back(self) -> tuple[PutBackBuild, ...]:
+        return await self._engine.list_put_back()
 
     async def list_offered_extensions(self, pin: str, project: ProjectId | None = None) -> OfferedExtensions:
         return await self._engine.list_offered_extensions(pin, project)

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 import bough
 from bough.api import documentation, errors, health
 from bough.api.dependencies import IdempotentReplay
-from bough.api.extensions import audit, metrics, postgres_builds, postgres_extensions
+from bough.api.extensions import audit, maintenance, metrics, postgres_builds, postgres_extensions
 from bough.api.extensions import invitations as own_invitations
 from bough.api.extensions import organizations as own_organizations
 from bough.api.extensions import statements as own_statements
@@ -81,6 +81,7 @@ _ROUTERS = (
     metrics.router,
     preload_libraries.router,
     own_statements.router,
+    maintenance.router,
 )
 
 

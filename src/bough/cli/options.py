@@ -31,6 +31,15 @@ Project = Annotated[str | None, typer.Option("--project", metavar="ID", help="On
 RestartComputes = Annotated[
     bool, typer.Option("--restart", help="Restart the computes that run older builds, one after another.")
 ]
+RestartNow = Annotated[
+    bool,
+    typer.Option(
+        "--now",
+        "--restart",
+        help="Restart computes that run older builds at once, one after another, instead of in their maintenance "
+        "windows.",
+    ),
+]
 IgnoreUnknown = Annotated[
     bool,
     typer.Option("--ignore-unknown", help="Continue although it is not known which extensions some branches use."),

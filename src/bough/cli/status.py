@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from bough import byte_sizes, clock, config
-from bough.cli import api_client, options, orphaned_computes, output
+from bough.cli import api_client, options, orphaned_computes, output, planned_restarts
 from bough.cli.operator_client import describe_stopped
 from bough.cli.storage.image_facts import describe_image, format_image
 from bough.engine.local.images.image import Image
@@ -78,6 +78,9 @@ def _collect_facts(settings: config.Settings, running: state.SupervisorState) ->
     }
     reported = health or {}
     facts |= {name: reported[name] for name in HEALTH_FIELDS if name in reported}
+    if health and (fetched := planned_restarts.try_fetch(settings)):
+        facts["maintenance"] = planned_restarts.describe(fetched) or "none planned"
+        facts["builds_put_back"] = len(fetched["put_back"])
     facts["image"] = describe_image(Image.load(settings.home))
     if "status" not in reported and "message" in reported:  # control answers with an error
         facts["trouble"] = reported["message"]

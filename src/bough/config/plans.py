@@ -1,6 +1,18 @@
 """Plans: the limits of accounts, and the plans that exist unless the operator sets others."""
 
-from pydantic import BaseModel
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, Field
+
+
+def _check_quiet_hours(hours: tuple[int, int]) -> tuple[int, int]:
+    if not 0 <= hours[0] < hours[1] <= 24:
+        raise ValueError("give two hours of one day, 0 to 24, the first smaller than the second")
+    return hours
+
+
+QuietHours = Annotated[tuple[int, int], AfterValidator(_check_quiet_hours)]  # from and until, UTC
+Weekdays = Annotated[tuple[Annotated[int, Field(ge=1, le=7)], ...], Field(min_length=1)]
 
 
 class PlanQuota(BaseModel, frozen=True, extra="forbid"):
@@ -28,6 +40,8 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
     history_seconds: int = 7 * 86400
     max_cu: float = 8
     quota: PlanQuota = PlanQuota()
+    quiet_hours: QuietHours | None = None  # None: those of the setting; the default maintenance window is in them
+    quiet_weekdays: Weekdays | None = None
 
 
 DEFAULT_PLANS = {

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, IPvAnyNetwork, field_validator, model_validator
 
 from bough.config.home import HomePaths, default_cache
-from bough.config.plans import DEFAULT_PLANS, Plan
+from bough.config.plans import DEFAULT_PLANS, Plan, QuietHours, Weekdays
 from bough.config.regions import DEFAULT_REGIONS, Region
 
 DEFAULT_API_PORT = 8432
@@ -166,6 +166,29 @@ class Settings(HomePaths, frozen=True, extra="forbid"):
     warm_pool: int = Field(2, ge=0, le=64, description="computes kept running for new projects; 0: none")
     warm_memory_share: float = Field(
         0.05, ge=0, le=0.5, description="maximum share of the machine's memory that the warm pool uses"
+    )
+    quiet_hours: QuietHours = Field(
+        (0, 6), description="hours of the day, UTC, in which new projects get their maintenance window"
+    )
+    quiet_weekdays: Weekdays = Field(
+        (1, 2, 3, 4, 5, 6, 7), description="days on which new projects get their maintenance window; 1 is Monday"
+    )
+    maintenance_notice_hours: float = Field(
+        24, ge=0, description="hours between the announcement of a restart and the maintenance window it happens in"
+    )
+    maintenance_restarts_at_once: int = Field(
+        1, ge=1, description="maximum number of computes that are restarted at the same time in maintenance windows"
+    )
+    maintenance_forces_security: bool = Field(
+        False,
+        description="whether computes with known vulnerabilities are restarted at the next full hour after they missed "
+        "two maintenance windows",
+    )
+    postgres_auto_update: bool = Field(
+        False, description="whether the newest minor versions of Postgres are downloaded automatically"
+    )
+    postgres_auto_update_hours: float = Field(
+        24, ge=1, description="hours between two automatic searches for newer minor versions"
     )
     free_space_floor: int = Field(
         512 * 1024**2, ge=0, description="free bytes on the disk of the home below which nothing new is created"

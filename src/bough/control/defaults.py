@@ -13,7 +13,6 @@ SUSPEND_TIMEOUT_SECONDS = 0
 PROJECT_SETTINGS: dict[str, Any] = {
     "allowed_ips": {"ips": [], "protected_branches_only": False},
     "enable_logical_replication": False,
-    "maintenance_window": {"weekdays": [7], "start_time": "03:00", "end_time": "04:00"},
     "block_public_connections": False,
     "block_vpc_connections": False,
     "hipaa": False,

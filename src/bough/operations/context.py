@@ -16,6 +16,7 @@ from bough.domain.quota import storage_limit
 from bough.engine.port import (
     BranchContents,
     BranchEngine,
+    BuildInspection,
     ComputeEngine,
     Engine,
     EngineError,
@@ -52,6 +53,7 @@ class ActionContext:
         self.compute_engine: ComputeEngine = engine
         self.history_engine: HistoryEngine = engine
         self.engine_inspection: EngineInspection = engine
+        self.build_inspection: BuildInspection = engine
         self.lock_of = lock_of
         self._operation = operation
 

@@ -10,7 +10,7 @@ from bough.domain.endpoint import Endpoint, EndpointState, EndpointType
 from bough.domain.operation import STORED_KINDS, OperationKind, OperationStatus
 from bough.domain.project import SUSPEND_DEFAULT
 from bough.domain.usage import EndpointUsage
-from bough.ids import BranchId, EndpointId, ProjectId
+from bough.ids import BranchId, EndpointId, ProjectId, VolumeId
 from bough.store.queries import Queries, equals_param
 from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import endpoints, operations, projects, usage
@@ -98,6 +98,12 @@ class Endpoints(Queries):
                 endpoints.c.deleted_at.is_(None),
             )
         )
+        return from_row(Endpoint, row) if row else None
+
+    async def find_by_volume(self, volume_id: VolumeId) -> Endpoint | None:
+        """Return the read replica that uses this copy."""
+        mine = (endpoints.c.volume_id == volume_id, endpoints.c.deleted_at.is_(None))
+        row = await self._one(sa.select(endpoints).where(*mine))
         return from_row(Endpoint, row) if row else None
 
     async def list_active(self) -> list[Endpoint]:

@@ -87,9 +87,11 @@ class Members(Queries):
         rows = await self._all(_WITH_USER.where(is_match).order_by(users.c.email))
         return [row["user_email"] for row in rows]
 
-    async def list_admin_emails(self, org_id: OrganizationId) -> list[str]:
-        is_admin = sa.and_(members.c.org_id == org_id, members.c.role == MemberRole.ADMIN)
-        return [row["user_email"] for row in await self._all(_WITH_USER.where(is_admin).order_by(users.c.email))]
+    async def list_admins(self, org_id: OrganizationId) -> list[User]:
+        admins = sa.and_(members.c.org_id == org_id, members.c.role == MemberRole.ADMIN)
+        return [
+            _to_member_and_user(row).user for row in await self._all(_WITH_USER.where(admins).order_by(users.c.email))
+        ]
 
     async def count_admins(self, org_id: OrganizationId) -> int:
         admins = sa.and_(members.c.org_id == org_id, members.c.role == MemberRole.ADMIN)

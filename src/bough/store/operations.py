@@ -36,6 +36,7 @@ _FIRST_PAGE = paginate_newest_first(_own, operations, is_continuation=False)
 _LATER_PAGE = paginate_newest_first(_own, operations, is_continuation=True)
 _open = sa.select(operations).where(operations.c.ended_at.is_(None))
 _OPEN_IN_PROJECT = _open.where(equals_param(operations.c.project_id)).order_by(operations.c.created_at, operations.c.id)
+_OPEN_OF_REQUEST = _open.where(equals_param(operations.c.request_id))
 _WAITING_FOR = _open.where(equals_param(operations.c.after))
 _LOCK_FENCE = sa.select(operations.c.fence).where(equals_param(operations.c.id)).with_for_update()
 _SAVE_LEASED = update_by_id(operations).where(equals_param(operations.c.fence, "leased_fence"))
@@ -71,6 +72,9 @@ class Operations(Queries):
     async def get(self, operation_id: OperationId) -> Operation | None:
         row = await self._one(_ONE, id=operation_id)
         return _to_operation(row) if row else None
+
+    async def list_open_of_request(self, request_id: str) -> list[Operation]:
+        return [_to_operation(row) for row in await self._all(_OPEN_OF_REQUEST, request_id=request_id)]
 
     async def list_open(self, project_id: ProjectId) -> list[Operation]:
         rows = await self._all(_OPEN_IN_PROJECT, project_id=project_id)

@@ -16,7 +16,7 @@ from bough.store.period_usage import STORED_HOURS, month_param, of_project, sum_
 from bough.store.project_storage import STORAGE_BYTES
 from bough.store.queries import Queries, like_pattern
 from bough.store.row_mapping import from_row
-from bough.store.tables import endpoints, projects
+from bough.store.tables import endpoints, maintenance, projects
 from bough.store.types import UtcDateTime
 
 ProjectScope = Mapping[OrganizationId, Collection[ProjectId] | None]  # None: all projects of the organization
@@ -42,6 +42,7 @@ class ProjectWithUsage:
     storage_bytes: int | None
     last_active: datetime | None
     usage: ProjectUsage = field(default_factory=ProjectUsage)
+    maintenance_scheduled_for: datetime | None = None  # read for single projects
 
     @property
     def created_at(self) -> datetime:
@@ -67,8 +68,16 @@ _WITH_USAGE = sa.select(
     of_project("active_seconds"),
     of_project("cpu_seconds"),
 )
+_SCHEDULED_FOR = (
+    sa.select(maintenance.c.scheduled_for)
+    .where(maintenance.c.project_id == projects.c.id)
+    .scalar_subquery()
+    .label("maintenance_scheduled_for")
+)
 _BY_ID = (projects.c.id == sa.bindparam("id"), projects.c.purged_at.is_(None))
-_ONE = _WITH_USAGE.add_columns(*map(of_project, ("bytes_out", "compute_seconds", "written_bytes"))).where(*_BY_ID)
+_ONE = _WITH_USAGE.add_columns(
+    *map(of_project, ("bytes_out", "compute_seconds", "written_bytes")), _SCHEDULED_FOR
+).where(*_BY_ID)
 _LIVE = (projects.c.deleted_at.is_(None),)
 _RECOVERABLE = (
     projects.c.deleted_at.is_not(None),
@@ -134,5 +143,9 @@ def _to_project_with_usage(row: Mapping[str, Any]) -> ProjectWithUsage:
         **{each.name: round(row.get(f"used_{each.name}") or 0) for each in fields(ProjectUsage)}
     )
     return ProjectWithUsage(
-        from_row(Project, row), None if size is None else int(size), row["last_endpoint_activity"], usage_totals
+        from_row(Project, row),
+        None if size is None else int(size),
+        row["last_endpoint_activity"],
+        usage_totals,
+        row.get("maintenance_scheduled_for"),
     )

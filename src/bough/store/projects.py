@@ -15,6 +15,7 @@ from bough.store.tables import (
     branches,
     instant_databases,
     lineages,
+    maintenance,
     operations,
     permissions,
     prepared_databases,
@@ -124,7 +125,7 @@ class Projects(Queries):
     async def purge(self, project_id: ProjectId, now: datetime) -> None:
         """Delete the project's keys, grants and volumes. The row stays, so that its id is not used again."""
         things = (api_keys, permissions, project_roles, transfer_requests, instant_databases, project_limits)
-        data = (snapshot_schedules, snapshots, lineages, volumes)
+        data = (snapshot_schedules, snapshots, lineages, volumes, maintenance)
         for table in (*things, prepared_databases, *data):
             await self._run(sa.delete(table).where(table.c.project_id == project_id))
         await self._run(sa.update(projects).where(projects.c.id == project_id).values(purged_at=now))

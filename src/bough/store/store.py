@@ -19,6 +19,7 @@ from bough.store.instant_databases import InstantDatabases
 from bough.store.invitations import Invitations
 from bough.store.lineages import Lineages
 from bough.store.mail_messages import MailMessages
+from bough.store.maintenance import Maintenances
 from bough.store.members import Members
 from bough.store.metric_roll_ups import MetricRollUps
 from bough.store.metrics import Metrics
@@ -73,6 +74,7 @@ class Rows:
         self.roles = Roles(connection)
         self.databases = Databases(connection)
         self.operations = Operations(connection)
+        self.maintenance = Maintenances(connection)
         self.usage = Usages(connection)
         self.consumption = Consumption(connection)
         self.consumption_reads = ConsumptionReads(connection)

@@ -36,12 +36,14 @@ from bough.tasks.repair_replicas import RepairReplicas
 from bough.tasks.retire_volumes import RetireVolumes
 from bough.tasks.roll_up_metrics import RollUpMetrics
 from bough.tasks.rotate_logs import RotateLogs
+from bough.tasks.run_maintenance import RunMaintenance
 from bough.tasks.sample_computes import SampleComputes
 from bough.tasks.scale_computes import ScaleComputes
 from bough.tasks.send_mail import SendMail
 from bough.tasks.suspend_idle import SuspendIdle
 from bough.tasks.sync_hostnames import SyncHostnames
 from bough.tasks.take_snapshots import TakeSnapshots
+from bough.tasks.update_postgres import UpdatePostgres
 
 
 def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tuple[Loop, ...]:
@@ -75,6 +77,8 @@ def create_loops(services: Services, engine: Engine, tls_files: TlsFiles) -> tup
         "postgres builds": FollowPostgresBuilds(engine),
         "stored data": CountStorage(store),
         "audit logs": CollectAuditLogs(engine),
+        "postgres update": UpdatePostgres(settings),
+        "maintenance": RunMaintenance(settings, store, engine, queue, services.vault),
     }
     if settings.metrics_disk_bytes:
         own_loops["samples"] = SampleComputes(store, engine, activity, services.compute_measurements)

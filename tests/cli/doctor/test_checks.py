@@ -159,6 +159,7 @@ def test_the_doctor_names_every_check(bough: Program) -> None:
         "names",
         "history",
         "operations",
+        "maintenance",
     ]
 
 

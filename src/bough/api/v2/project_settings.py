@@ -1,23 +1,20 @@
 """Request bodies for the settings of a project."""
 
-import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, StrictInt
+from pydantic import AfterValidator, Field, StrictInt, model_validator
 
 from bough.api.schemas import Body, ComputeUnits, Count, Flag
-from bough.domain import allowed_ips, audit_level
+from bough.domain import allowed_ips, audit_level, maintenance_window
+from bough.errors import Invalid
 
-_CLOCK_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 # Clients send entries of the list of available libraries, which may be several names with commas.
 _LIBRARIES = r"^[A-Za-z0-9_-]{1,63}( *, *[A-Za-z0-9_-]{1,63})*$"
 _SETTING_NAME = r"^[A-Za-z_][A-Za-z0-9_.]{0,62}$"
 
 
-def _check_clock_time(text: str) -> str:
-    if not _CLOCK_TIME.fullmatch(text):
-        raise ValueError("write the time as HH:MM, for example 03:00")
-    return text
+def _drop_duplicates(days: list[int]) -> list[int]:
+    return sorted(set(days))
 
 
 def _check_hipaa(value: bool | None) -> bool | None:
@@ -40,9 +37,19 @@ class AllowedIps(Body):
 
 
 class MaintenanceWindow(Body):
-    weekdays: Annotated[list[Annotated[StrictInt, Field(ge=1, le=7)]], Field(max_length=7)]
-    start_time: Annotated[str, AfterValidator(_check_clock_time)]
-    end_time: Annotated[str, AfterValidator(_check_clock_time)]
+    weekdays: Annotated[
+        list[Annotated[StrictInt, Field(ge=1, le=7)]], Field(max_length=100), AfterValidator(_drop_duplicates)
+    ]
+    start_time: str
+    end_time: str
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> Self:
+        try:
+            maintenance_window.RestartWindow.parse(self.weekdays, self.start_time, self.end_time)
+        except Invalid as error:
+            raise ValueError(error.public_message) from None
+        return self
 
 
 class PreloadLibraries(Body):

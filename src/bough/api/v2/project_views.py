@@ -80,6 +80,7 @@ class ProjectView(_ProjectFields):
     active_time_seconds: int
     consumption_period_start: datetime
     consumption_period_end: datetime
+    maintenance_scheduled_for: datetime | None
     owner: ProjectOwner | None
 
     @classmethod
@@ -101,6 +102,7 @@ class ProjectView(_ProjectFields):
             active_time_seconds=entry.usage.active_seconds,
             consumption_period_start=start_of_month(now),
             consumption_period_end=start_of_next_month(now),
+            maintenance_scheduled_for=entry.maintenance_scheduled_for,
             owner=owner,
         )
 

@@ -4,7 +4,7 @@ import typer
 
 from bough import config
 from bough.cli import options, output
-from bough.cli.doctor import checks, operations, wal_archiving
+from bough.cli.doctor import checks, maintenance, operations, wal_archiving
 from bough.cli.doctor.finding import Finding, Verdict, ok
 from bough.supervisor import state
 
@@ -16,7 +16,12 @@ def doctor(home: options.Home = None, json: options.Json = False) -> None:
     (the platform cannot start). Exits with status 1 when a check failed.
     """
     settings = config.load_settings({"home": home})
-    all_checks = (*checks.CHECKS, wal_archiving.check_archiving, operations.check_operations)
+    all_checks = (
+        *checks.CHECKS,
+        wal_archiving.check_archiving,
+        operations.check_operations,
+        maintenance.check_maintenance,
+    )
     findings = [_accept_running_platform(settings, check(settings)) for check in all_checks]
     if json:
         output.print_json([finding.to_json() for finding in findings])

@@ -9,10 +9,11 @@ from bough.cli import output
 from bough.cli.operator_client import OperatorClient
 from bough.config import Settings
 from bough.engine.local.installs.update import BuildChange
-from bough.errors import PlatformError, Unavailable
+from bough.errors import PlatformError, PreconditionFailed, Unavailable
 from bough.supervisor import state
 
 _WAIT_SECONDS = 120
+_WAIT_BASES_SECONDS = 600
 _POLL_SECONDS = 0.5
 
 _Key = tuple[str, str | None]  # pin and project
@@ -53,6 +54,9 @@ def wait_until_followed(settings: Settings, changes: Sequence[BuildChange]) -> b
     deadline = clock.monotonic() + _WAIT_SECONDS
     while clock.monotonic() < deadline:
         builds = fetch_builds(settings)
+        for build in builds:
+            if build["pin"] in {pin for pin, _ in selected} and (problem := build.get("problem")):
+                raise PreconditionFailed(f"{build['pin']}: the new build is not used. {problem}")
         if all(found == selected.get(key, found) for key, found in _list_ids(builds, selected)):
             return True
         time.sleep(_POLL_SECONDS)
@@ -87,7 +91,37 @@ def print_restarts(command: str, *, restarted: int, waiting: int) -> None:
     if waiting:
         one = waiting == 1
         text = "1 compute runs an older build until its" if one else f"{waiting} computes run older builds until their"
-        output.print_text(f"{text} next start; `{command}` restarts {'it' if one else 'them'}.")
+        whom = "it" if one else "them"
+        output.print_text(f"{text} next start or maintenance window; `{command}` restarts {whom} now.")
+
+
+def restart_now(settings: Settings) -> int:
+    """Restart the computes that run other builds than they would start with, and those with which a build did not start
+    before. Return how many.
+    """
+    if state.read_running(settings) is None:
+        return 0
+    fetched = _wait_for_bases(settings)
+    outdated = [each for build in fetched["builds"] for each in build["outdated_computes"]]
+    put_back = [each for each in fetched["put_back"] if "endpoint_id" in each]
+    return restart(settings, [*outdated, *put_back])
+
+
+def _wait_for_bases(settings: Settings) -> dict[str, Any]:
+    """Wait until restarts bring the new build: where a copy takes long, the platform takes it while they run."""
+    deadline = clock.monotonic() + _WAIT_BASES_SECONDS
+    while True:
+        fetched = fetch_status(settings)
+        waiting = sum(each["is_waiting_for_base"] for each in fetched["planned_restarts"])
+        if not waiting:
+            return fetched
+        if clock.monotonic() >= deadline:
+            output.print_note(
+                f"{output.colorize('warning')}: {waiting} computes keep their build, because there is no base of their "
+                "data yet to go back to: repeat this later."
+            )
+            return fetched
+        time.sleep(_POLL_SECONDS)
 
 
 def restart(settings: Settings, computes: Sequence[dict[str, Any]]) -> int:

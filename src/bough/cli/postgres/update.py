@@ -15,13 +15,14 @@ _WIDTH = 100
 
 def update(
     home: options.Home = None,
-    restart: options.RestartComputes = False,
+    now: options.RestartNow = False,
     ignore_unknown: options.IgnoreUnknown = False,
     json: options.Json = False,
 ) -> None:
     """Download the newest minor versions and use them.
 
-    Computes use a new build from their next start. `bough postgres rollback` goes one step back.
+    Computes use a new build from their next start, and are restarted in the maintenance windows of
+    their projects; --now does it at once. `bough postgres rollback` goes one step back.
     If anything fails before the end, nothing changes.
     """
     settings = config.load_settings({"home": home})
@@ -29,7 +30,7 @@ def update(
         changes = installs_update.update(settings, report, use_check.make(settings, ignores_unknown=ignore_unknown))
     builds.wait_until_followed(settings, changes)
     waiting = builds.list_outdated(settings)
-    restarted = builds.restart(settings, waiting) if restart else 0
+    restarted = builds.restart_now(settings) if now else 0
     if json:
         output.print_json(
             {
@@ -39,7 +40,7 @@ def update(
             }
         )
         return
-    _show(settings, changes, restarted=restarted, waiting=len(waiting) - restarted)
+    _show(settings, changes, restarted=restarted, waiting=max(0, len(waiting) - restarted))
 
 
 def _show(settings: config.Settings, changes: list[BuildChange], *, restarted: int, waiting: int) -> None:
@@ -51,7 +52,7 @@ def _show(settings: config.Settings, changes: list[BuildChange], *, restarted: i
     if fixed:
         text = f"Fixed since then, {len(fixed)} vulnerabilities: {', '.join(fixed)}"
         output.print_text(textwrap.fill(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False))
-    command = output.format_command("postgres update --restart", settings.home)
+    command = output.format_command("postgres update --now", settings.home)
     builds.print_restarts(command, restarted=restarted, waiting=waiting)
     if changes and state.read_running(settings) is None:
         output.print_text("The platform is not running; it uses the new builds from its next start.")

@@ -19,7 +19,7 @@ from bough.errors import NotFound, PreconditionFailed, RuleViolation
 from bough.ids import BranchId, EndpointId, ProjectId
 from bough.operations.action import ActionType, NewOperation
 from bough.operations.actions.apply_config import ApplyConfig
-from bough.operations.actions.start_compute import StartCompute
+from bough.operations.actions.start_compute import StartCompute, StartComputeParams
 from bough.operations.actions.suspend_compute import SuspendCompute
 from bough.operations.archival import plan_unarchive
 from bough.store.store import Rows
@@ -121,10 +121,13 @@ async def suspend_endpoint(
 
 
 async def restart_endpoint(
-    context: Context, project: Project, endpoint_id: EndpointId
+    context: Context, project: Project, endpoint_id: EndpointId, *, retries_build: bool = False
 ) -> tuple[Endpoint, list[Operation]]:
-    """Restart the endpoint with new processes. Its connections are closed."""
-    return await _run_actions(context, project, endpoint_id, SuspendCompute, StartCompute)
+    """Restart the endpoint with new processes. Its connections are closed. With `retries_build`, also with a Postgres
+    build that did not start before.
+    """
+    params = StartComputeParams(retries_build=retries_build)
+    return await _run_actions(context, project, endpoint_id, SuspendCompute, StartCompute, start_params=params)
 
 
 async def _reconfigure_replicas(context: Context, rows: Rows, changed: Endpoint) -> list[Operation]:
@@ -143,7 +146,11 @@ async def _reconfigure_replicas(context: Context, rows: Rows, changed: Endpoint)
 
 
 async def _run_actions(
-    context: Context, project: Project, endpoint_id: EndpointId, *actions: ActionType
+    context: Context,
+    project: Project,
+    endpoint_id: EndpointId,
+    *actions: ActionType,
+    start_params: StartComputeParams | None = None,
 ) -> tuple[Endpoint, list[Operation]]:
     async with context.services.store.read() as rows:
         current = await lookup.endpoint(rows, project, endpoint_id)
@@ -158,9 +165,9 @@ async def _run_actions(
         first: list[NewOperation] = []
         if StartCompute in actions:
             first = await plan_unarchive(rows, await lookup.branch(rows, project, endpoint.branch_id))
-        operations = await context.enqueue(
-            rows, *first, *(NewOperation.for_endpoint(action, endpoint) for action in actions)
-        )
+        params: dict[ActionType, StartComputeParams | None] = {StartCompute: start_params}
+        new = [NewOperation.for_endpoint(action, endpoint, params=params.get(action)) for action in actions]
+        operations = await context.enqueue(rows, *first, *new)
     return after, operations
 
 

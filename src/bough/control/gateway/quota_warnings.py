@@ -48,8 +48,8 @@ class QuotaWarnings:
         await self._send(rows, project, f"{title}: {percent} % of the {quota.LOGICAL_SIZE_NOUN} is used", text)
 
     async def _send(self, rows: Rows, project: LimitedProject, subject: str, text: str) -> None:
-        for address in await rows.members.list_admin_emails(project.org_id):
-            await mail.enqueue_mail(rows, self._vault, address, subject, text)
+        for admin in await rows.members.list_admins(project.org_id):
+            await mail.enqueue_mail(rows, self._vault, admin.email, subject, text)
 
 
 async def _write_record(rows: Rows, project: LimitedProject, *, branch_id: str = "", **details: str | int) -> None:

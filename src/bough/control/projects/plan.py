@@ -9,7 +9,7 @@ from bough.config import Plan
 from bough.control import defaults
 from bough.control.context import Context
 from bough.control.endpoints.plan import PG_SETTINGS
-from bough.domain import audit_level, pooler
+from bough.domain import audit_level, maintenance_window, pooler
 from bough.domain.organization import Organization
 from bough.domain.project import Project, check_autoscaling, check_settings_change, check_suspend_timeout
 from bough.errors import Invalid, RuleViolation
@@ -64,7 +64,7 @@ def plan_project(
         pg_version=pg_version,
         install=installs[pg_version],
         provisioner=requested.provisioner or defaults.PROVISIONER,
-        settings=_without_removed({**defaults.PROJECT_SETTINGS, **requested.settings}),
+        settings=_without_removed({**_default_settings(context, project_id, plan), **requested.settings}),
         default_endpoint_settings=endpoint_settings,
         store_passwords=requested.store_passwords,
         history_retention_seconds=_history(
@@ -74,6 +74,14 @@ def plan_project(
         created_at=now,
         updated_at=now,
     )
+
+
+def _default_settings(context: Context, project_id: ProjectId, plan: Plan) -> dict[str, Any]:
+    settings = context.services.settings
+    window = maintenance_window.choose_default(
+        project_id, plan.quiet_weekdays or settings.quiet_weekdays, plan.quiet_hours or settings.quiet_hours
+    )
+    return {**defaults.PROJECT_SETTINGS, maintenance_window.SETTINGS_KEY: window.to_settings()}
 
 
 def apply_project_change(before: Project, change: ProjectChange, plan: Plan) -> Project:

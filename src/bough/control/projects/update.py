@@ -3,6 +3,7 @@
 from bough import clock
 from bough.access import lookup
 from bough.control.context import Context
+from bough.control.projects import maintenance
 from bough.control.projects.plan import ProjectChange, apply_project_change
 from bough.domain import audit_level
 from bough.domain.audit_level import AuditLevel
@@ -16,6 +17,7 @@ from bough.operations.action import NewOperation
 from bough.operations.actions.apply_config import ApplyConfig
 from bough.operations.actions.apply_history_retention import ApplyHistoryRetention
 from bough.operations.actions.suspend_compute import SuspendCompute
+from bough.postgres import preload_libraries
 from bough.store.store import Rows
 
 
@@ -24,10 +26,11 @@ async def update_project(context: Context, project: Project, change: ProjectChan
         before = await lookup.project(rows, context.principal, project.id, right=Right.WRITE)
         after = apply_project_change(before, change, await context.load_project_plan(rows, before))
         await rows.projects.save(after)
+        await maintenance.follow_window(rows, before, after, context.services.settings)
         operations: list[Operation] = []
         if _audit_level(after) != _audit_level(before):
             context.audit.add_details(audit_log_level=_audit_level(after) or "none")
-        if _changes_computes(before, after):
+        if _needs_config(before) != _needs_config(after):
             operations = await _apply_everywhere(context, rows, after)
         if after.history_retention_seconds != before.history_retention_seconds:
             operations += await context.enqueue(rows, NewOperation(ApplyHistoryRetention, project.id))
@@ -52,11 +55,10 @@ async def _apply_quota(context: Context, rows: Rows, project: Project) -> list[O
     return operations
 
 
-def _changes_computes(before: Project, after: Project) -> bool:
-    """Return whether running computes need other settings."""
-    if after.has_logical_replication != before.has_logical_replication:
-        return True
-    return _audit_level(after) != _audit_level(before)
+def _needs_config(project: Project) -> tuple[object, ...]:
+    """Return the settings that running computes are told about. Libraries apply from their next start only."""
+    libraries = project.settings.get(preload_libraries.SETTINGS_KEY)
+    return project.has_logical_replication, _audit_level(project), libraries
 
 
 def _audit_level(project: Project) -> AuditLevel | None:

@@ -19,6 +19,7 @@ class LocalBranchEngine:
 
     def __init__(self, components: EngineComponents) -> None:
         self._resource_locks = components.resource_locks
+        self._build_moves = components.build_moves
         self._branch_volumes = components.branch_volumes
         self._check_can_create = components.check_can_create
         self._history = components.history
@@ -89,6 +90,7 @@ class LocalBranchEngine:
                 settings = truncation.TRUNCATION_SETTINGS
                 with translate_os_errors():
                     await asyncio.to_thread(statistics_files.delete, self._volumes.folder(spec.volume_id).data)
+            install = await asyncio.to_thread(self._build_moves.keep, spec.volume_id, install)
             async with self._temporary.start_on(spec, install, settings) as temporary:
                 await changes.apply_change(temporary, change, install.major)
 
@@ -103,6 +105,7 @@ class LocalBranchEngine:
             contents = await self._history.pop_contents(spec.volume_id)
             if contents is not None and contents.is_complete_for(query):
                 return contents
+            install = await asyncio.to_thread(self._build_moves.keep, spec.volume_id, install)
             async with self._temporary.start_on(spec, install) as temporary:
                 return await self._inspection.read_contents_at(temporary, query)
 

@@ -130,6 +130,11 @@ class BranchVolumes:
                 return await self._clone_read_only(new_volume, parent, sockets)
         return await self._clone_running(new_volume, parent, sockets, record.major)
 
+    async def clone_stopped(self, new_volume: NewVolume, parent: VolumeId) -> VolumeStart:
+        """Like `clone`, for a caller that holds the parent's lock and knows that no compute runs on it."""
+        record = await asyncio.to_thread(self._read_parent, parent)
+        return await self._clone_stopped(new_volume, parent, record)
+
     async def _clone_template(self, new_volume: NewVolume, install: Install) -> VolumeStart:
         template = await run_shielded(lambda: self._templates.ensure(install))
         cloned = await self._volumes.run_blocking(

@@ -16,13 +16,13 @@ from bough.engine.local.computes.runs import ComputeRun, is_temporary
 from bough.engine.local.computes.session import ComputeSession, open_session
 from bough.engine.local.computes.spare_assignment import is_spare
 from bough.engine.local.durable_files import write_atomically
+from bough.engine.local.volumes.build_use import CHECKED_FILE as FILE
 from bough.engine.local.volumes.folder import VolumeRecord
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError, IndexToRebuild
 from bough.ids import EndpointId, VolumeId
 from bough.postgres import collations, output_plugins
 
-FILE = "collations.json"
 _MAX_DATABASES = 50
 _AT_ONCE = 4  # computes checked in one run
 

@@ -5,6 +5,8 @@ from functools import partial
 from bough.config import Settings
 from bough.engine.local import free_space
 from bough.engine.local.branch_volumes import BranchVolumes
+from bough.engine.local.build_moves import BuildMoves
+from bough.engine.local.build_uses import BuildUses
 from bough.engine.local.collations import CollationChecks
 from bough.engine.local.computes.audit_collection import AuditRetention
 from bough.engine.local.computes.audit_logs import AuditLogs
@@ -58,6 +60,7 @@ class EngineComponents:
         retention = AuditRetention(file_bytes=settings.log_file_bytes, files_kept=settings.audit_log_files_kept)
         self.audit_logs = AuditLogs(self.folders, self.runs, retention)
         self.branch_volumes = BranchVolumes(self.volumes, self.templates, self.running, self.project_users, self.locks)
+        self.build_uses = BuildUses(self.volumes, self.install_catalog)
         self.history = VolumeHistory(
             self.volumes,
             self.templates,
@@ -67,9 +70,11 @@ class EngineComponents:
             project_users=self.project_users,
             locks=self.locks,
             spools=self.folders.spools,
+            uses=self.build_uses,
             explain_shortage=lambda: free_space.explain_shortage(self.folders, floor),
             base_bytes=settings.history_base_bytes,
         )
+        self.build_moves = BuildMoves(self.install_catalog, self.volumes, self.running, self.build_uses, self.history)
         self.packer = VolumePacker(self.volumes, self.running, self.folders, floor=floor)
         slots = ReplicationSlots(self.folders, self.volumes)
         self.replicas = Replicas(

@@ -14,7 +14,7 @@ from bough.engine.local.installs.installs import Install
 from bough.engine.local.threads import run_shielded
 from bough.engine.port import LoadSample, Readiness, ReplicaState
 from bough.engine.spec import ComputeSpec, PrimarySpec
-from bough.ids import EndpointId
+from bough.ids import EndpointId, VolumeId
 
 
 class LocalComputeEngine:
@@ -23,6 +23,7 @@ class LocalComputeEngine:
     def __init__(self, components: EngineComponents) -> None:
         self._audit_logs = components.audit_logs
         self._resource_locks = components.resource_locks
+        self._build_moves = components.build_moves
         self._computes = components.computes
         self._extension_checks = components.extension_checks
         self._folders = components.folders
@@ -42,8 +43,11 @@ class LocalComputeEngine:
     async def ensure_running(self, spec: ComputeSpec) -> Readiness:
         install = await self._install_catalog.require_install(spec.install, spec.project_id)
         async with self._resource_locks.lock_for_request(spec.endpoint_id), self._locks.lock(spec.volume_id):
-            spec = await asyncio.to_thread(auditing.preload, spec, install)
-            return await self._preloading.start(spec, install, partial(self._ensure_running, install=install))
+            return await self._build_moves.start(spec, install, partial(self._start_with, spec))
+
+    async def _start_with(self, spec: ComputeSpec, install: Install) -> Readiness:
+        audited = await asyncio.to_thread(auditing.preload, spec, install)
+        return await self._preloading.start(audited, install, partial(self._ensure_running, install=install))
 
     async def _ensure_running(self, spec: ComputeSpec, *, install: Install) -> Readiness:
         spec = await asyncio.to_thread(auditing.complete, spec, install, self._folders)
@@ -86,6 +90,9 @@ class LocalComputeEngine:
 
     async def collect_audit_logs(self) -> int:
         return await asyncio.to_thread(self._audit_logs.collect_all)
+
+    async def allow_failed_build(self, volume: VolumeId) -> None:
+        await self._build_moves.allow_failed_build(volume)
 
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         return await self._replication_monitor.read_state(endpoint)

@@ -8,6 +8,7 @@ from functools import partial
 from bough.config import Settings
 from bough.domain.catalog_change import CatalogChange
 from bough.domain.gateway_protocol import ComputeAddress
+from bough.domain.maintenance import RestartNeed
 from bough.domain.statement_handle import StatementHandle
 from bough.engine.local import free_space
 from bough.engine.local.branch_engine import LocalBranchEngine
@@ -35,6 +36,7 @@ from bough.engine.port import (
     OfferedExtensions,
     Origin,
     ProcessSample,
+    PutBackBuild,
     Readiness,
     ReplicaState,
     RunningStatement,
@@ -79,6 +81,7 @@ class LocalEngine:
             await parts.install_catalog.refresh()
             await parts.volumes.remove_leftovers()
             await parts.running.adopt()
+            await run_shielded(partial(parts.build_uses.record_running, parts.runs.list_all()))
             await parts.history.remove_leftovers()
             await self._builds.start(progress)
             await self._builds.record_use()
@@ -142,6 +145,12 @@ class LocalEngine:
     async def collect_audit_logs(self) -> int:
         return await self._computes.collect_audit_logs()
 
+    async def allow_failed_build(self, volume: VolumeId) -> None:
+        await self._computes.allow_failed_build(volume)
+
+    async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
+        return await self._builds.find_put_back(volume)
+
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         return await self._computes.read_replica_state(endpoint)
 
@@ -179,6 +188,12 @@ class LocalEngine:
 
     async def list_builds(self) -> tuple[Build, ...]:
         return await self._builds.list_builds()
+
+    async def list_restart_needs(self, project: ProjectId | None = None) -> tuple[RestartNeed, ...]:
+        return await self._builds.list_restart_needs(project)
+
+    async def list_put_back(self) -> tuple[PutBackBuild, ...]:
+        return await self._builds.list_put_back()
 
     async def check_collations(self) -> None:
         await self._components.collation_checks.run()

@@ -2,23 +2,28 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
+from bough import log
 from bough.config import Settings
+from bough.domain.maintenance import RestartNeed, RestartReason
 from bough.engine.local.components import EngineComponents
 from bough.engine.local.computes.runs import ComputeRun, is_temporary
 from bough.engine.local.computes.spare_assignment import is_spare
-from bough.engine.local.installs import fallbacks, offered_extensions, removal, selection
+from bough.engine.local.installs import changelog, fallbacks, offered_extensions, removal, selection
 from bough.engine.local.installs.installs import Install
 from bough.engine.local.os_errors import translate_os_errors
 from bough.engine.local.progress import Progress, ignore_progress
 from bough.engine.local.threads import run_shielded
 from bough.engine.local.warm.spares import SpareConfig
-from bough.engine.port import Build, OfferedExtension, OfferedExtensions
+from bough.engine.port import Build, EngineError, OfferedExtension, OfferedExtensions, PutBackBuild
 from bough.engine.spec import build_default_settings
-from bough.ids import EndpointId, ProjectId
+from bough.ids import EndpointId, ProjectId, VolumeId
 
 _DEFAULT_CU = 0.25
+
+logger = log.get_logger(component="engine")
 
 
 class PostgresBuilds:
@@ -26,13 +31,26 @@ class PostgresBuilds:
         self._parts = components
         self._settings = settings
         self._spare_cu = spare_cu or _DEFAULT_CU
+        self._fixes: dict[tuple[str, str], bool] = {}  # by the ids of two builds
 
     async def start(self, progress: Progress = ignore_progress) -> None:
         """Ensure templates and the warm pool for the selected builds."""
-        installs = self._parts.install_catalog.require_majors(self._settings.postgres_versions)
-        for install in installs:
+        catalog, majors = self._parts.install_catalog, self._settings.postgres_versions
+        for install in catalog.require_majors(majors):
+            await self._ensure_template(install, progress)
+        await self._parts.warm.start(self._spare_config(catalog.require_majors(majors)[0]))
+
+    async def _ensure_template(self, install: Install, progress: Progress) -> None:
+        """A build that cannot even create a template is not used, if there is one before it."""
+        catalog = self._parts.install_catalog
+        try:
             await run_shielded(partial(self._parts.templates.ensure, install, progress))
-        await self._parts.warm.start(self._spare_config(installs[0]))
+        except EngineError as error:
+            if error.transient or not catalog.set_aside(install.id, error.public_message):
+                raise
+            logger.error("build_set_aside", build=install.id, reason=error.public_message)
+            for former in catalog.require_majors([install.major]):
+                await run_shielded(partial(self._parts.templates.ensure, former, progress))
 
     async def follow(self) -> str:
         catalog = self._parts.install_catalog
@@ -74,6 +92,59 @@ class PostgresBuilds:
             },
         )
 
+    async def list_restart_needs(self, project: ProjectId | None = None) -> tuple[RestartNeed, ...]:
+        runs = [run for run in await self._list_runs(project) if not _is_internal(run)]
+        found = await asyncio.to_thread(lambda: [need for run in runs if (need := self._find_need(run))])
+        return tuple([await self._with_base(need, volume) for need, volume in found])
+
+    async def _list_runs(self, project: ProjectId | None) -> list[ComputeRun]:
+        """Return the runs of live computes; of one project, without looking at those of others."""
+        if project is None:
+            return await self._parts.running.list_runs()
+        runs = [run for run in await asyncio.to_thread(self._parts.runs.list_all) if run.project_id == project]
+        return [run for run in runs if await self._parts.running.find_sockets(run.endpoint_id) is not None]
+
+    async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
+        return await asyncio.to_thread(self._parts.build_moves.find_put_back, volume)
+
+    async def list_put_back(self) -> tuple[PutBackBuild, ...]:
+        uses, moves = self._parts.build_uses, self._parts.build_moves
+        return await asyncio.to_thread(lambda: tuple(moves.describe(each) for each in uses.list_put_back()))
+
+    def _find_need(self, run: ComputeRun) -> tuple[RestartNeed, VolumeId] | None:
+        new = self._find_install(run)
+        is_outdated = new is not None and new.id != run.install
+        reasons = [RestartReason.BUILD] if is_outdated else []
+        settings = tuple(name for name in (run.waiting or "").split(",") if name)
+        if settings:
+            reasons.append(RestartReason.SETTINGS)
+        if not reasons:
+            return None
+        old = self._parts.install_catalog.find(run.install)
+        need = RestartNeed(
+            project_id=run.project_id,
+            endpoint_id=run.endpoint_id,
+            reasons=tuple(reasons),
+            from_version=old.version if old else run.install,
+            to_version=new.version if new else (old.version if old else run.install),
+            settings=settings,
+            fixes_vulnerabilities=new is not None and old is not None and self._fixes_vulnerabilities(old, new),
+        )
+        return need, run.volume_id
+
+    def _fixes_vulnerabilities(self, old: Install, new: Install) -> bool:
+        """Reading the list of changes takes long."""
+        key = (old.id, new.id)
+        if key not in self._fixes:
+            self._fixes[key] = bool(changelog.list_fixed_cves(old, new))
+        return self._fixes[key]
+
+    async def _with_base(self, need: RestartNeed, volume: VolumeId) -> RestartNeed:
+        """Only a move to another build waits for a base."""
+        if need.reasons != (RestartReason.BUILD,) or await self._parts.history.has_return_base(volume):
+            return need
+        return replace(need, is_waiting_for_base=True)
+
     def _list_ids(self) -> dict[str, str]:
         """Map pins, and projects with an install of their own, to install ids."""
         catalog = self._parts.install_catalog
@@ -84,9 +155,9 @@ class PostgresBuilds:
         runs = await self._parts.running.list_runs()
         catalog = self._parts.install_catalog
         defaults = {install.pin for install in catalog.select_preferred().values()}
-        return tuple(
-            self._describe(pin, install, runs, is_default=pin in defaults)
-            for pin, install in sorted(catalog.list_serving().items())
+        serving = sorted(catalog.list_serving().items())
+        return await asyncio.to_thread(
+            lambda: tuple(self._describe(pin, install, runs, is_default=pin in defaults) for pin, install in serving)
         )
 
     def list_warnings(self) -> tuple[str, ...]:
@@ -114,6 +185,7 @@ class PostgresBuilds:
             previous_id=previous.id if previous else None,
             previous_version=previous.version if previous else None,
             is_default=is_default,
+            problem=catalog.explain_set_aside(pin),
             outdated={
                 EndpointId(run.endpoint_id): self._find_version(run.install)
                 for run in runs
@@ -129,8 +201,16 @@ class PostgresBuilds:
 
     def _find_id(self, run: ComputeRun) -> str | None:
         """Return the install that the compute would start with."""
-        install = self._parts.install_catalog.find_serving(run.pin, run.project_id) if run.pin else None
+        install = self._find_install(run)
         return install.id if install else None
+
+    def _find_install(self, run: ComputeRun) -> Install | None:
+        """A build that did not start on its volume is not tried again."""
+        install = self._parts.install_catalog.find_serving(run.pin, run.project_id) if run.pin else None
+        use = self._parts.build_uses.read(run.volume_id) if install and install.id != run.install else None
+        if install and use and use.is_put_back_from(install.id):
+            return self._parts.install_catalog.find(run.install)
+        return install
 
     def _find_version(self, install_id: str) -> str:
         install = self._parts.install_catalog.find(install_id)
@@ -148,10 +228,17 @@ class PostgresBuilds:
         if unused:
             for name in unused - self._parts.history.list_used_templates():
                 self._parts.templates.remove(name)
-        removal.record_home(self._settings.cache, self._settings.home, catalog.selection)
+        self._record_home()
         removal.remove_unused(self._settings.cache)
 
     async def record_use(self) -> None:
         """Keep other homes from removing the installs that this one uses."""
-        catalog = self._parts.install_catalog
-        await asyncio.to_thread(removal.record_home, self._settings.cache, self._settings.home, catalog.selection)
+        await asyncio.to_thread(self._record_home)
+
+    def _record_home(self) -> None:
+        selected, used = self._parts.install_catalog.selection, self._parts.build_uses.list_used()
+        removal.record_home(self._settings.cache, self._settings.home, selected, used)
+
+
+def _is_internal(run: ComputeRun) -> bool:
+    return is_spare(run.endpoint_id) or is_temporary(run.endpoint_id)

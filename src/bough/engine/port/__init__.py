@@ -16,6 +16,7 @@ from bough.engine.port.builds import (
     IndexToRebuild,
     OfferedExtension,
     OfferedExtensions,
+    PutBackBuild,
 )
 from bough.engine.port.computes import ComputeEngine, LoadSample, Readiness, ReplicaState
 from bough.engine.port.contents import (
@@ -69,6 +70,7 @@ __all__ = [
     "OfferedExtensions",
     "Origin",
     "ProcessSample",
+    "PutBackBuild",
     "Readiness",
     "ReplicaState",
     "RunningStatement",

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
+from bough.domain.maintenance import RestartNeed
 from bough.ids import EndpointId, ProjectId, VolumeId
 
 
@@ -20,6 +22,19 @@ class Build:
     is_default: bool = False  # new projects of the major version get this pin
     outdated: Mapping[EndpointId, str] = field(default_factory=dict)  # computes that still run another build
     project_builds: Mapping[ProjectId, str] = field(default_factory=dict)  # ids; of projects with one of their own
+    problem: str | None = None  # why the selected build cannot be used, so that this one serves instead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutBackBuild:
+    """A volume whose compute did not start with the build of its project, so that it runs with the one before."""
+
+    volume_id: VolumeId
+    build_id: str  # which did not start
+    version: str
+    kept_version: str
+    reason: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +75,17 @@ class BuildInspection(Protocol):
 
     async def list_builds(self) -> tuple[Build, ...]:
         """Return the Postgres builds that serve the pins of projects."""
+
+    async def list_restart_needs(self, project: ProjectId | None = None) -> tuple[RestartNeed, ...]:
+        """Return the running computes, of all projects or of one, that need a restart: for another build, or for
+        settings that wait for it.
+        """
+
+    async def find_put_back(self, volume: VolumeId) -> PutBackBuild | None:
+        """Return the build of the project that did not start on the volume, so that the one before is used."""
+
+    async def list_put_back(self) -> tuple[PutBackBuild, ...]:
+        """Return every volume that stays on an earlier build. Reads a file of each volume."""
 
     async def list_indexes_to_rebuild(self) -> Mapping[VolumeId, tuple[IndexToRebuild, ...]]:
         """Return the indexes that were found when the computes of the volumes last ran."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from bough.domain.gateway_protocol import ComputeAddress
 from bough.engine.spec import ComputeSpec
-from bough.ids import EndpointId
+from bough.ids import EndpointId, VolumeId
 
 
 class Readiness(StrEnum):
@@ -67,6 +67,9 @@ class ComputeEngine(Protocol):
 
     async def collect_audit_logs(self) -> int:
         """Copy what audited computes logged since the last call to their audit logs. Return the number of entries."""
+
+    async def allow_failed_build(self, volume: VolumeId) -> None:
+        """Let the next start on the volume try the build of its project again, though it did not start before."""
 
     async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
         """Return the state of a read replica, or None when the endpoint does not run or is not a read replica."""

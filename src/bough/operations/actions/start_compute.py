@@ -29,13 +29,15 @@ from bough.store.store import Rows
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartComputeParams(Params):
     resumes: bool = False  # starts again after a restore; the compute serves clients until the restore stops it
+    retries_build: bool = False  # also with a Postgres build that did not start before
 
     def to_stored(self) -> dict[str, Any]:
-        return {"resumes": True} if self.resumes else {}
+        flags = {"resumes": self.resumes, "retries_build": self.retries_build}
+        return {name: True for name, is_set in flags.items() if is_set}
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any], version: int) -> Self:
-        return cls(resumes=bool(stored.get("resumes")))
+        return cls(resumes=bool(stored.get("resumes")), retries_build=bool(stored.get("retries_build")))
 
 
 class StartCompute(Action[StartComputeParams]):
@@ -65,14 +67,26 @@ class StartCompute(Action[StartComputeParams]):
             endpoint.state is EndpointState.ACTIVE and await ctx.compute_engine.find_address(endpoint.id) is not None
         )
         spec = await ctx.build_compute_spec(self.endpoint_id)
+        if self.params.retries_build and not was_running:
+            await ctx.compute_engine.allow_failed_build(spec.volume_id)
         readiness = await ctx.compute_engine.ensure_running(spec)
         if readiness is Readiness.STARTING:
             return Sleep(0.2, "Postgres is recovering")
         if was_running:
             mark_applied = partial(contents_sync.mark_applied, spec=spec)
             return Done("the compute already runs", has_changed=False, writes=mark_applied)
-        shortcoming = await self._find_missing_libraries(ctx, spec)
+        shortcomings = [await self._find_failed_build(ctx, spec), await self._find_missing_libraries(ctx, spec)]
+        shortcoming = " ".join(filter(None, shortcomings)) or None
         return Done("the compute accepts connections", writes=partial(self.publish, spec), shortcoming=shortcoming)
+
+    async def _find_failed_build(self, ctx: ActionContext, spec: ComputeSpec) -> str | None:
+        put_back = await ctx.build_inspection.find_put_back(spec.volume_id)
+        if put_back is None:
+            return None
+        return (
+            f"The compute runs with Postgres {put_back.kept_version}, because it did not start with "
+            f"{put_back.version} ({put_back.reason.rstrip('.')}). The operator can try it again."
+        )
 
     async def _find_missing_libraries(self, ctx: ActionContext, spec: ComputeSpec) -> str | None:
         requested = preload_libraries.parse(spec.settings)

@@ -26,7 +26,7 @@ from bough.store.tables.projects import (
     roles,
     transfer_requests,
 )
-from bough.store.tables.work import audit, gateway_workers, idempotency, operations, usage
+from bough.store.tables.work import audit, gateway_workers, idempotency, maintenance, operations, usage
 
 __all__ = [
     "api_keys",
@@ -45,6 +45,7 @@ __all__ = [
     "lineages",
     "links",
     "mail_messages",
+    "maintenance",
     "members",
     "metadata",
     "metric_chunks",

@@ -103,3 +103,17 @@ audit = sa.Table(
     sa.Index(None, "user_id", "id"),
     sqlite_autoincrement=True,
 )
+
+# A project has a row once a restart of its computes was planned; `scheduled_for` is set while one is.
+maintenance = sa.Table(
+    "maintenance",
+    metadata,
+    text("project_id", sa.ForeignKey("projects.id"), primary_key=True),
+    timestamp("scheduled_for", nullable=True),
+    timestamp("ends_at", nullable=True),
+    timestamp("noticed_at"),
+    sa.Column("missed_windows", sa.Integer, nullable=False),
+    json("reasons"),
+    json("outcome"),
+    partial_index("ix_maintenance_planned", "scheduled_for is not null", "scheduled_for"),
+)

@@ -13,7 +13,7 @@ from bough.engine.local.computes.launch_options import LaunchOptions
 from bough.engine.local.computes.postmaster_process import Postmaster
 from bough.engine.local.computes.roles_and_databases import ensure_roles_and_databases
 from bough.engine.local.computes.running import RunningComputes
-from bough.engine.local.computes.runs import ComputeRuns, is_temporary
+from bough.engine.local.computes.runs import ComputeRun, ComputeRuns, is_temporary
 from bough.engine.local.computes.session import open_session
 from bough.engine.local.computes.target import ComputeTarget, build_target
 from bough.engine.local.installs.installs import Install
@@ -22,7 +22,7 @@ from bough.engine.local.threads import run_shielded
 from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import EngineError, Readiness
 from bough.engine.spec import ComputeSpec
-from bough.postgres import statement_audit
+from bough.postgres import preload_libraries, statement_audit
 
 READY_TIMEOUT = 10.0  # seconds until ensure_running returns STARTING
 _MIN_RETRY_PAUSE = 0.05  # seconds between attempts after a transient error
@@ -131,13 +131,23 @@ class Computes:
             await asyncio.to_thread(self._runs.put, updated)
             return False
         async with open_session(launch.sockets) as session:
-            needs_restart = await session.reload()
-        if not needs_restart:
-            await asyncio.to_thread(self._runs.put, updated)
-        return needs_restart
+            pending = await session.reload()
+        if not pending.needs_restart:
+            waiting = sorted({*pending.waiting, *_list_other_libraries(run, spec)})
+            await asyncio.to_thread(self._runs.put, replace(updated, waiting=",".join(waiting)))
+        return pending.needs_restart
 
     async def _stop_on_other_volume(self, spec: ComputeSpec) -> None:
         """After a restore the endpoint has another volume than the one its compute runs on."""
         run = await asyncio.to_thread(self._runs.get, spec.endpoint_id)
         if run is not None and run.volume_id != spec.volume_id:
             await self._running.stop(spec.endpoint_id)
+
+
+def _list_other_libraries(run: ComputeRun, spec: ComputeSpec) -> list[str]:
+    """Return the parameter of preloaded libraries if the compute runs with others.
+
+    It is an argument of the server, so that Postgres does not notice the change.
+    """
+    requested = spec.settings.get(preload_libraries.PARAMETER, "")
+    return [preload_libraries.PARAMETER] if run.preloaded is not None and run.preloaded != requested else []

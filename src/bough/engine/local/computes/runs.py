@@ -27,6 +27,7 @@ class ComputeRun:
     limits_text: str | None = None  # the settings that follow from its plan; None: an earlier version started it
     preloaded: str | None = None  # the libraries it was started with, joined by commas; None: an earlier version
     pin: str | None = None  # of its project; None: an earlier version started it
+    waiting: str | None = None  # names of settings that apply from its next start, joined by commas
 
     @property
     def cgroup_name(self) -> str:
@@ -148,4 +149,5 @@ def _read(path: Path) -> ComputeRun | None:
         limits_text=fields.get("limits"),
         preloaded=fields.get("preloaded"),
         pin=fields.get("pin"),
+        waiting=fields.get("waiting"),
     )

@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 _RELOAD_TIMEOUT = 5.0
+_MAX_WAITING, _MAX_NAME = 20, 63  # settings that are shown, and characters of their names
 _CLOSE_TIMEOUT = 1.0
 
 # pg_file_settings reports a setting that was removed from the files and needs a restart as an error without a name.
@@ -73,9 +74,15 @@ class StorageMeasurement:
     statement_text_bytes: int  # of the file that pg_stat_statements keeps
 
 
+@dataclass(frozen=True, slots=True)
+class PendingSettings:
+    needs_restart: bool  # clients must be disconnected, so that a setting takes effect
+    waiting: tuple[str, ...]  # settings that may wait for the next start
+
+
 class ComputeSession(ComputeConnection):
-    async def reload(self) -> bool:
-        """Reload the configuration files. Return True when a setting takes effect only after a restart."""
+    async def reload(self) -> PendingSettings:
+        """Reload the configuration files. Return the settings that take effect only after a restart."""
         invalid = dict(await self.fetch(_INVALID_SETTINGS))
         # In this order: reading pg_file_settings marks the settings that need a restart.
         pending = dict(await self.fetch(_PENDING_SETTINGS))
@@ -91,7 +98,8 @@ class ComputeSession(ComputeConnection):
             if clock.monotonic() >= deadline:
                 raise EngineError("The compute did not reload its settings. See its log for the reason.")
             await asyncio.sleep(0.005)
-        return not all(pending.values())
+        names = [query_results.parse_text(name, _MAX_NAME) for name, may_wait in pending.items() if may_wait]
+        return PendingSettings(needs_restart=not all(pending.values()), waiting=tuple(sorted(names)[:_MAX_WAITING]))
 
     async def start_backup(self, major: int) -> str:
         """Start a backup. Return the name of the first WAL segment that a copy of the files needs.

@@ -7,6 +7,7 @@ Its folder is closed to the tenant.
 import asyncio
 import secrets
 import struct
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -26,6 +27,8 @@ from bough.engine.local.volumes.volumes import Volumes
 from bough.engine.port import Origin
 from bough.ids import ProjectId, VolumeId
 from bough.postgres import wal
+
+_Clone = Callable[[NewVolume, VolumeId], Awaitable[VolumeStart]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +61,25 @@ class Bases:
         Return None if the state of its files is unknown because its server was killed, or if the volume is read-only
         or archived.
         """
+        return await self._take(volume, record, self.new_name(volume), self._branch_volumes.clone)
+
+    async def take_stopped(self, volume: VolumeId, record: VolumeRecord, name: VolumeId) -> Base | None:
+        """Like `take`, for a caller that holds the volume's lock and knows that no compute runs on it."""
+        return await self._take(volume, record, name, self._branch_volumes.clone_stopped)
+
+    def new_name(self, volume: VolumeId) -> VolumeId:
+        return VolumeId(base_prefix(volume) + secrets.token_hex(4))
+
+    async def _take(self, volume: VolumeId, record: VolumeRecord, name: VolumeId, clone: _Clone) -> Base | None:
         if not await self._can_be_copied(volume):
             return None
-        name = VolumeId(base_prefix(volume) + secrets.token_hex(4))
         base_record = VolumeRecord(project_id=record.project_id, template=record.template, base_of=volume)
         try:
             async with (
                 self._project_users.acquire(record.project_id) as owner,
                 self._volumes.create(name, base_record, owner) as new_volume,
             ):
-                start = await self._branch_volumes.clone(new_volume, volume)
+                start = await clone(new_volume, volume)
                 origin = await asyncio.to_thread(_resolve_end, new_volume, start, record)
                 await run_shielded(lambda: new_volume.write_origin(origin, start.recovery_segment))
         except _UnusableCopyError:

@@ -15,6 +15,7 @@ from bough.domain import lsn
 from bough.engine.local.history.ancestry import LineageReader
 from bough.engine.local.history.bases import Base, Bases
 from bough.engine.local.history.pruner import HistoryPruner
+from bough.engine.local.history.return_bases import ReturnBases
 from bough.engine.local.history.stats import VolumeHistoryStats, first_reachable_lsn
 from bough.engine.local.history.wal_archives import WalArchives
 from bough.engine.local.history.wal_end import WalEndReader
@@ -43,6 +44,7 @@ class HistoryMaintenance:
         wal_end: WalEndReader,
         stats: VolumeHistoryStats,
         pruner: HistoryPruner,
+        return_bases: ReturnBases,
         explain_shortage: Callable[[], str | None],
         base_bytes: int,
     ) -> None:
@@ -53,6 +55,7 @@ class HistoryMaintenance:
         self._wal_end = wal_end
         self._stats = stats
         self._pruner = pruner
+        self._return_bases = return_bases
         self._explain_shortage = explain_shortage
         self._base_bytes = base_bytes
         self._failures: Counter[VolumeId] = Counter()
@@ -66,6 +69,7 @@ class HistoryMaintenance:
             is_due = False
             if await run_shielded(lambda: self._ensure_wal_archive(volume)) and retained_since is not None:
                 is_due = await self._is_due(volume, record, retained_since, now)
+            is_due = is_due or await self._return_bases.is_awaited(volume, has_history=retained_since is not None)
             problem = await self._take_due_base(volume, record) if is_due and take_bases else None
             await self._pruner.prune(volume, record, retained_since)
             status = await self._stats.measure(volume, await asyncio.to_thread(self._read_record, volume), problem)

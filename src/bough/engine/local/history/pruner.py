@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
+from bough.engine.local.build_uses import BuildUses
 from bough.engine.local.history.bases import Base, Bases
 from bough.engine.local.history.project_lineages import ProjectLineages, build_node
 from bough.engine.local.history.prune_lock import PruneLock
@@ -21,7 +22,10 @@ from bough.postgres import archiver, wal
 
 
 class HistoryPruner:
-    def __init__(self, volumes: Volumes, archives: WalArchives, bases: Bases, prune_lock: PruneLock) -> None:
+    def __init__(
+        self, volumes: Volumes, archives: WalArchives, bases: Bases, prune_lock: PruneLock, uses: BuildUses
+    ) -> None:
+        self._uses = uses
         self._volumes = volumes
         self._archives = archives
         self._bases = bases
@@ -64,7 +68,9 @@ class HistoryPruner:
         retained = compute_retention(volume, nodes, since)
         if retained.is_self_contained != record.is_self_contained:
             self._write(volume, replace(record, is_self_contained=retained.is_self_contained))
-        hidden = [base for base in node.lineage.bases if base not in retained.bases]
+        use = self._uses.read(volume)
+        kept = use.base if use else None  # until the next Postgres build has started
+        hidden = [base for base in node.lineage.bases if base not in retained.bases and base.name != kept]
         for base in hidden:
             self._bases.hide(base)
         self._unlink(volume, self._prunable_files(volume, retained))

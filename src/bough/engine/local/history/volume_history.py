@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from bough.engine.local.branch_volumes import BranchVolumes
+from bough.engine.local.build_uses import BuildUses
 from bough.engine.local.computes.running import RunningComputes
 from bough.engine.local.computes.temporary_computes import TemporaryComputes
 from bough.engine.local.folders import Folders
@@ -20,6 +21,7 @@ from bough.engine.local.history.pitr import PointInTimeRecovery
 from bough.engine.local.history.prune_lock import PruneLock
 from bough.engine.local.history.pruner import HistoryPruner
 from bough.engine.local.history.retirement import retire_volume
+from bough.engine.local.history.return_bases import ReturnBases
 from bough.engine.local.history.spool_builder import SpoolBuilder
 from bough.engine.local.history.stats import VolumeHistoryStats
 from bough.engine.local.history.wal_archives import WalArchives
@@ -47,6 +49,7 @@ class VolumeHistory:
         project_users: ProjectUsers,
         locks: NamedLocks,
         spools: Path,
+        uses: BuildUses,
         explain_shortage: Callable[[], str | None],
         base_bytes: int,
     ) -> None:
@@ -69,7 +72,8 @@ class VolumeHistory:
             temporary=temporary,
             project_users=project_users,
         )
-        self._pruner = HistoryPruner(volumes, self._archives, bases, prune_lock)
+        self._pruner = HistoryPruner(volumes, self._archives, bases, prune_lock, uses)
+        self._return_bases = ReturnBases(volumes, bases, uses, explain_shortage)
         self._maintenance = HistoryMaintenance(
             volumes,
             self._archives,
@@ -78,6 +82,7 @@ class VolumeHistory:
             wal_end=self._wal_end,
             stats=VolumeHistoryStats(volumes, self._archives, self._lineages, running),
             pruner=self._pruner,
+            return_bases=self._return_bases,
             explain_shortage=explain_shortage,
             base_bytes=base_bytes,
         )
@@ -131,6 +136,16 @@ class VolumeHistory:
     async def start_history(self, volume: VolumeId) -> HistoryStatus:
         """Make the current state of a stopped volume the earliest point of its history."""
         return await self._maintenance.start_history(volume)
+
+    async def ensure_return_base(self, volume: VolumeId) -> bool:
+        """Return whether the volume, on which no compute runs, has a base to return to from another build. Take one if
+        that is quick. The caller holds the volume's lock.
+        """
+        return await self._return_bases.ensure(volume)
+
+    async def has_return_base(self, volume: VolumeId) -> bool:
+        """Return whether its next start would move it to the build of its project, as far as its bases decide."""
+        return await self._return_bases.is_ready(volume)
 
     async def retire(self, volume: VolumeId, project: ProjectId) -> None:
         """Archive the rest of the volume's WAL, then remove its data. The caller holds the volume's lock."""

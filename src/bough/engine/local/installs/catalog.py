@@ -19,6 +19,7 @@ class InstallCatalog:
         self._installs: dict[str, Install] = {}
         self._selection: dict[str, SelectedInstall] = {}
         self._selection_version = 0
+        self._set_aside: dict[str, str] = {}  # installs that cannot be used, and why
 
     async def refresh(self) -> None:
         await asyncio.to_thread(self._refresh)
@@ -29,6 +30,19 @@ class InstallCatalog:
     @property
     def selection(self) -> Mapping[str, SelectedInstall]:
         return self._selection
+
+    def set_aside(self, install_id: str, reason: str) -> bool:
+        """Let the previous install serve where this one is selected, until another one is. Return False if none can."""
+        entries = [each for each in self._selection.values() if each.current == install_id]
+        if not any(each.previous in self._installs for each in entries):
+            return False
+        self._set_aside[install_id] = reason
+        return True
+
+    def explain_set_aside(self, pin: str) -> str | None:
+        """Return why the install that is selected for a pin cannot be used."""
+        entry = self._selection.get(pin)
+        return self._set_aside.get(entry.current) if entry else None
 
     def find(self, install_id: str | None) -> Install | None:
         return None if install_id is None else self._installs.get(install_id)
@@ -47,7 +61,7 @@ class InstallCatalog:
     def find_serving(self, pin: str, project: str | None = None) -> Install | None:
         """Return the install of a project, or of its pin."""
         entry = self._selection.get(selection.project_key(pin, project)) if project else None
-        own = None if entry is None else self._installs.get(entry.current)
+        own = None if entry is None else self._find_usable(entry)
         return own or self.list_serving().get(pin)
 
     def select_preferred(self) -> dict[int, Install]:
@@ -86,11 +100,18 @@ class InstallCatalog:
     def _list_selected(self) -> Iterator[tuple[str, Install]]:
         """Yield the selected installs that exist."""
         for key, entry in self._selection.items():
-            if install := self._installs.get(entry.current):
+            if install := self._find_usable(entry):
                 yield key, install
 
+    def _find_usable(self, entry: SelectedInstall) -> Install | None:
+        is_set_aside = entry.current in self._set_aside and entry.previous in self._installs
+        return self._installs.get((entry.previous if is_set_aside else None) or entry.current)
+
     def _refresh(self) -> None:
-        self._selection_version = selection.read_version(self._home)
+        version = selection.read_version(self._home)
+        if version != self._selection_version:
+            self._set_aside = {}
+        self._selection_version = version
         self._selection = selection.read(self._home)
         self._installs = installs.find_installs(self._cache)
         # From now on, an install that another home adds to the cache does not change what this home uses.

@@ -7,7 +7,7 @@ is removed, unless it is the one that a new home would use.
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,9 +22,12 @@ _HOMES = ".homes"
 _MAX_BUILD_SECONDS = 24 * 3600
 
 
-def record_home(cache: Path, home: Path, selection: Selection) -> None:
-    """Record what a home uses: the selected installs, and those before them for a rollback."""
-    used = sorted({each for entry in selection.values() for each in (entry.current, entry.previous) if each})
+def record_home(cache: Path, home: Path, selection: Selection, in_use: Collection[str] = ()) -> None:
+    """Record what a home uses: the selected installs, those before them for a rollback, and those that volumes run with
+    or go back to.
+    """
+    selected = {each for entry in selection.values() for each in (entry.current, entry.previous) if each}
+    used = sorted(selected | set(in_use))
     name = hashlib.sha256(str(home).encode()).hexdigest()[:16]
     with suppress(EngineError), staging.hold_cache(cache) as folder:  # the cache may belong to another user
         (folder / _HOMES).mkdir(mode=0o755, exist_ok=True)

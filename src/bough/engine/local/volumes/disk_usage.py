@@ -66,6 +66,17 @@ def measure_own_bytes(folder: VolumeFolder) -> int | None:
         return None
 
 
+def is_at_most(folder: Path, max_bytes: int, max_files: int) -> bool:
+    """Return whether the files of a tree have no more bytes on disk, without looking at more files than that."""
+    total = 0
+    with open_folder(folder) as descriptor:
+        for number, file in enumerate(_files(descriptor, MAX_TREE_ENTRIES), start=1):
+            total += os.fstat(file).st_blocks * BLOCK_BYTES
+            if total > max_bytes or number > max_files:
+                return False
+    return True
+
+
 def measure_apparent_size(folder: Path) -> ApparentSize:
     total = ApparentSize()
     with open_folder(folder) as descriptor:
