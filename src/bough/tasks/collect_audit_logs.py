@@ -1,12 +1,12 @@
 """Collects what audited computes log, before their ordinary logs are rotated."""
 
-from bough.engine.port import ComputeEngine
+from bough.engine.port import AuditLogEngine
 
 
 class CollectAuditLogs:
     interval = 2.0
 
-    def __init__(self, engine: ComputeEngine) -> None:
+    def __init__(self, engine: AuditLogEngine) -> None:
         self._engine = engine
 
     async def run(self) -> str:

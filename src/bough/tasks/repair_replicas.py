@@ -6,7 +6,7 @@ A lost connection is restored by Postgres itself, so a replica that only waits i
 from bough import clock, log
 from bough.control.gateway.activity import EndpointActivity
 from bough.domain.endpoint import Endpoint, EndpointState, request_state
-from bough.engine.port import ComputeEngine, ReplicaState
+from bough.engine.port import EngineInspection, ReplicaState
 from bough.errors import Busy
 from bough.ids import EndpointId
 from bough.operations.action import NewOperation
@@ -28,7 +28,9 @@ logger = log.get_logger(component="tasks")
 class RepairReplicas:
     interval = 5.0
 
-    def __init__(self, store: Store, engine: ComputeEngine, queue: OperationQueue, activity: EndpointActivity) -> None:
+    def __init__(
+        self, store: Store, engine: EngineInspection, queue: OperationQueue, activity: EndpointActivity
+    ) -> None:
         self._store = store
         self._engine = engine
         self._queue = queue

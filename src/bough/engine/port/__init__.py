@@ -1,13 +1,14 @@
 """The engine port: branches that hold data, and computes that serve them.
 
-It is split by user into seven protocols: BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, SamplingEngine,
-StatementEngine and BuildsEngine.
+It is split by user into eight protocols: BranchEngine, ComputeEngine, HistoryEngine, EngineInspection, SamplingEngine,
+StatementEngine, AuditLogEngine and BuildsEngine.
 Every `ensure_…` method is idempotent, also after a crash in the middle of a call. The port speaks of branches, volumes
 and endpoints, never of folders and pids, so that an engine can be this machine or a cluster.
 """
 
 from typing import Protocol
 
+from bough.engine.port.audit_logs import AuditLogEngine
 from bough.engine.port.branches import BranchEngine, Origin
 from bough.engine.port.builds import (
     Build,
@@ -18,7 +19,7 @@ from bough.engine.port.builds import (
     OfferedExtensions,
     PutBackBuild,
 )
-from bough.engine.port.computes import ComputeEngine, LoadSample, Readiness, ReplicaState
+from bough.engine.port.computes import ComputeEngine, LoadSample, Readiness
 from bough.engine.port.contents import (
     DEFAULT_CONTENTS_QUERY,
     MAX_LISTED,
@@ -29,7 +30,14 @@ from bough.engine.port.contents import (
 )
 from bough.engine.port.errors import EngineError, VolumeHasDependents
 from bough.engine.port.history import HistoryEngine, HistoryStatus
-from bough.engine.port.inspection import Capabilities, ComputeUsage, EngineInspection, Observation, StorageUsage
+from bough.engine.port.inspection import (
+    Capabilities,
+    ComputeUsage,
+    EngineInspection,
+    Observation,
+    ReplicaState,
+    StorageUsage,
+)
 from bough.engine.port.sampling import ComputeStatistics, MachineSample, ProcessSample, SamplingEngine
 from bough.engine.port.statements import (
     RunningStatement,
@@ -45,6 +53,7 @@ from bough.engine.port.statements import (
 __all__ = [
     "DEFAULT_CONTENTS_QUERY",
     "MAX_LISTED",
+    "AuditLogEngine",
     "BranchContents",
     "BranchEngine",
     "Build",
@@ -94,6 +103,7 @@ class Engine(
     EngineInspection,
     SamplingEngine,
     StatementEngine,
+    AuditLogEngine,
     BuildsEngine,
     Protocol,
 ):

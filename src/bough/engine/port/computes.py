@@ -14,15 +14,6 @@ class Readiness(StrEnum):
     STARTING = "starting"  # started but still recovering: call again
 
 
-class ReplicaState(StrEnum):
-    """The state of a running read replica in relation to its primary."""
-
-    FOLLOWING = "follows"  # it streams WAL, or has all of it
-    WAITING = "waits"  # it does not stream now, but the primary retains the WAL it lacks
-    BEHIND = "behind"  # replay is paused, or its primary does not run and has more WAL; a restart helps
-    LOST = "lost"  # the WAL it lacks no longer exists: it needs a new copy of the volume
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSample:
     """The resource usage of a running compute. Cheap to read."""
@@ -65,11 +56,5 @@ class ComputeEngine(Protocol):
         A compute is started without libraries that its build lacks, and without any if it does not start with them.
         """
 
-    async def collect_audit_logs(self) -> int:
-        """Copy what audited computes logged since the last call to their audit logs. Return the number of entries."""
-
     async def allow_failed_build(self, volume: VolumeId) -> None:
         """Let the next start on the volume try the build of its project again, though it did not start before."""
-
-    async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
-        """Return the state of a read replica, or None when the endpoint does not run or is not a read replica."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
 from bough.engine.port.contents import DEFAULT_CONTENTS_QUERY, BranchContents, ContentsQuery
@@ -45,6 +46,15 @@ class ComputeUsage:
     cu: float | None = None  # current size; None: the maximum size
 
 
+class ReplicaState(StrEnum):
+    """The state of a running read replica in relation to its primary."""
+
+    FOLLOWING = "follows"  # it streams WAL, or has all of it
+    WAITING = "waits"  # it does not stream now, but the primary retains the WAL it lacks
+    BEHIND = "behind"  # replay is paused, or its primary does not run and has more WAL; a restart helps
+    LOST = "lost"  # the WAL it lacks no longer exists: it needs a new copy of the volume
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageUsage:
     used_bytes: int  # everything that the tenant can fill
@@ -78,3 +88,6 @@ class EngineInspection(Protocol):
         self, endpoint: EndpointId, query: ContentsQuery = DEFAULT_CONTENTS_QUERY
     ) -> BranchContents | None:
         """List the current roles and databases, or return None when the endpoint does not run."""
+
+    async def read_replica_state(self, endpoint: EndpointId) -> ReplicaState | None:
+        """Return the state of a read replica, or None when the endpoint does not run or is not a read replica."""
