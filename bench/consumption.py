@@ -18,10 +18,10 @@ from bench.program import Program
 from bench.promise import Check, Measurement, Promise, make_ratio, percentile
 from bough import clock
 from bough.config import Settings
-from bough.domain.consumption import Bucket, Flows, Granularity, Levels, record
+from bough.domain.consumption import Amounts, Bucket, Flows, Granularity, record
 from bough.store.consumption import bucket_columns
 from bough.store.row_mapping import to_columns
-from bough.store.tables import consumption, consumption_levels, project_terms, projects
+from bough.store.tables import consumption, consumption_amounts, project_terms, projects
 
 PROJECTS, PAGE, DAYS = 1_000, 100, 60
 ROUNDS, SECONDS = 7, 3.0
@@ -91,13 +91,13 @@ def insert_history(settings: Settings) -> int:
     with engine.begin() as connection:
         connection.execute(sa.update(projects).values(created_at=begin))
         found = connection.execute(sa.select(projects.c.id, projects.c.org_id)).all()
-        for table in (consumption, consumption_levels, project_terms):
+        for table in (consumption, consumption_amounts, project_terms):
             connection.execute(sa.delete(table))
         for project_id, org_id in found:
             term = {"project_id": project_id, "since": begin, "org_id": org_id, "plan": "free", "is_first": True}
             connection.execute(sa.insert(project_terms), term)
             owner = {"project_id": project_id, "branch_id": "", "since": begin}
-            connection.execute(sa.insert(consumption_levels), {**owner, **to_columns(kept[-1][1].levels)})
+            connection.execute(sa.insert(consumption_amounts), {**owner, **to_columns(kept[-1][1].amounts)})
             rows = [{**owner, "granularity": each.value, **bucket_columns(bucket)} for each, bucket in kept]
             connection.execute(sa.insert(consumption), rows)
             count += len(rows)
@@ -115,11 +115,11 @@ def _buckets(begin: datetime, now: datetime) -> Iterator[tuple[Granularity, Buck
     }
     for granularity, kept_since in oldest.items():
         start = granularity.start_of(begin)
-        bucket, at, number = Bucket.begin(start, begin, Levels()), begin, 0
+        bucket, at, number = Bucket.begin(start, begin, Amounts()), begin, 0
         while at < now:
             at, number = min(at + _MEASURE_INTERVAL, now), number + 1
             size = 10**9 + number * 10**6
-            stored = Levels(root_bytes=size, history_bytes=size // 3, stored_bytes=size * 4 // 3, logical_bytes=size)
+            stored = Amounts(root_bytes=size, history_bytes=size // 3, stored_bytes=size * 4 // 3, logical_bytes=size)
             flows = Flows(active_seconds=100.0, compute_seconds=25.0, bytes_out=10**6, written_bytes=10**7)
             *closed, bucket = record(bucket, granularity, at, flows, stored)
             yield from ((granularity, each) for each in closed if each.start >= kept_since)

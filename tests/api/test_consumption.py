@@ -10,11 +10,11 @@ from bough import clock
 from bough.control.consumption import counting
 from bough.domain.api_key import KeyKind
 from bough.domain.calendar_month import start_of_month
-from bough.domain.consumption import Granularity, Levels
+from bough.domain.consumption import Amounts, Granularity
 from bough.domain.organization import MemberRole, Organization
 from bough.domain.usage import EndpointTraffic
 from bough.ids import BranchId, EndpointId, ProjectId
-from bough.store.storage_levels import BranchLevels
+from bough.store.stored_amounts import BranchAmounts
 from support.api_app import ApiApp
 from support.api_client import Caller, Json
 from support.branches import shift_clock
@@ -64,10 +64,10 @@ async def use(app: ApiApp, created: Json, *, bytes_out: int = 0, written: int = 
 
 
 async def store_bytes(app: ApiApp, created: Json, at: datetime, size: int) -> None:
-    levels = Levels(root_bytes=size, stored_bytes=size, logical_bytes=size)
+    amounts = Amounts(root_bytes=size, stored_bytes=size, logical_bytes=size)
     project, branch = ProjectId(created["project"]["id"]), BranchId(created["branch"]["id"])
     async with app.services.store.transaction() as rows:
-        await counting.count(rows, at, levels=[BranchLevels(project_id=project, branch_id=branch, levels=levels)])
+        await counting.count(rows, at, amounts=[BranchAmounts(project_id=project, branch_id=branch, amounts=amounts)])
 
 
 def buckets(periods: list[Json]) -> list[Json]:

@@ -11,7 +11,7 @@ from bough.control.consumption import counting
 from bough.control.consumption.history import History
 from bough.domain.branch import Branch, Volume
 from bough.domain.calendar_month import start_of_month
-from bough.domain.consumption import Flows, Granularity, Levels
+from bough.domain.consumption import Amounts, Flows, Granularity
 from bough.domain.consumption_metrics import (
     BRANCH_METRICS_V2,
     HOURS_PER_MONTH,
@@ -19,16 +19,16 @@ from bough.domain.consumption_metrics import (
     PROJECT_METRICS_V2,
     Metric,
 )
-from bough.domain.consumption_periods import Period, Window
+from bough.domain.consumption_periods import BucketSpan, Period
 from bough.domain.endpoint import Endpoint
 from bough.domain.organization import Organization
 from bough.domain.snapshot import Snapshot, SnapshotState
 from bough.domain.usage import EndpointTraffic
 from bough.ids import BranchId, OrganizationId, ProjectId, SnapshotId, VolumeId
 from bough.store.consumption_reads import Range
-from bough.store.storage_levels import BranchLevels
 from bough.store.store import Rows, Store
-from control.consumption.counting_model import AccountModel
+from bough.store.stored_amounts import BranchAmounts
+from control.consumption.counting_model import ConsumerModel
 from support.stores import ORGANIZATION, add_branch, add_project, make_branch, make_endpoint, make_project
 
 BEGIN = datetime(2031, 3, 30, 21, 40, tzinfo=UTC)  # later than the migration, after which counting begins
@@ -47,9 +47,9 @@ class ProjectModel:
         self.store = store
         self.endpoints = endpoints
         self.random = random_steps
-        self.accounts = {each.branch_id: AccountModel() for each in endpoints}
-        for account in self.accounts.values():
-            account.store(BEGIN, Levels())
+        self.consumers = {each.branch_id: ConsumerModel() for each in endpoints}
+        for consumer in self.consumers.values():
+            consumer.store(BEGIN, Amounts())
         self.uncounted: dict[BranchId, Flows] = {}
 
     async def use(self) -> None:
@@ -76,52 +76,52 @@ class ProjectModel:
         self.uncounted[endpoint.branch_id] = self.uncounted.get(endpoint.branch_id, Flows()) + flows
 
     async def count(self, at: datetime) -> None:
-        """Count, with new levels of one branch or without; sometimes control ends before the end."""
-        levels = []
+        """Count, with new amounts of one branch or without; sometimes control ends before the end."""
+        amounts = []
         if self.random.random() < 0.5:
             branch = self.random.choice(self.endpoints).branch_id
             size = self.random.randrange(10**10)
-            changed = Levels(root_bytes=size, stored_bytes=size + self.random.randrange(10**9), logical_bytes=size)
-            levels = [BranchLevels(project_id=self.endpoints[0].project_id, branch_id=branch, levels=changed)]
+            changed = Amounts(root_bytes=size, stored_bytes=size + self.random.randrange(10**9), logical_bytes=size)
+            amounts = [BranchAmounts(project_id=self.endpoints[0].project_id, branch_id=branch, amounts=changed)]
         is_lost = self.random.random() < 0.3
         try:
             async with self.store.transaction() as rows:
-                await counting.count(rows, at, levels=levels)
+                await counting.count(rows, at, amounts=amounts)
                 if is_lost:
                     raise CrashError
         except CrashError:
             return
         for branch_id, flows in self.uncounted.items():
-            self.accounts[branch_id].use(at, flows)
+            self.consumers[branch_id].use(at, flows)
         self.uncounted.clear()
-        for each in levels:
-            self.accounts[each.branch_id].store(at, each.levels)
+        for each in amounts:
+            self.consumers[each.branch_id].store(at, each.amounts)
 
-    def project(self) -> AccountModel:
+    def project(self) -> ConsumerModel:
         """Both branches together."""
-        total = AccountModel()
-        for account in self.accounts.values():
-            total.flows += account.flows
-        held = {branch: Levels() for branch in self.accounts}
-        changes = [(at, branch, each) for branch, model in self.accounts.items() for at, each in model.levels]
-        for at, branch, levels in sorted(changes, key=lambda change: change[0]):
-            held[branch] = levels
-            total.store(at, sum(held.values(), Levels()))
+        total = ConsumerModel()
+        for consumer in self.consumers.values():
+            total.flows += consumer.flows
+        held = {branch: Amounts() for branch in self.consumers}
+        changes = [(at, branch, each) for branch, model in self.consumers.items() for at, each in model.amounts]
+        for at, branch, amounts in sorted(changes, key=lambda change: change[0]):
+            held[branch] = amounts
+            total.store(at, sum(held.values(), Amounts()))
         return total
 
 
 async def read_projects(
-    store: Store, window: Window, org_id: OrganizationId = ORGANIZATION
+    store: Store, span: BucketSpan, org_id: OrganizationId = ORGANIZATION
 ) -> dict[ProjectId, list[Period]]:
-    history = History(org_id, window, METRICS)
+    history = History(org_id, span, METRICS)
     async with store.read() as rows:
-        found = await rows.consumption_reads.list_projects(Range(org_id=org_id, start=window.start))
+        found = await rows.consumption_reads.list_projects(Range(org_id=org_id, start=span.start))
         return {project.id: periods async for project, periods in history.read_projects(rows, found)}
 
 
-async def read_branches(store: Store, window: Window, project_id: ProjectId) -> dict[BranchId, list[Period]]:
-    history = History(ORGANIZATION, window, BRANCH_METRICS_V2)
-    wanted = Range(org_id=ORGANIZATION, start=window.start, only=[project_id])
+async def read_branches(store: Store, span: BucketSpan, project_id: ProjectId) -> dict[BranchId, list[Period]]:
+    history = History(ORGANIZATION, span, BRANCH_METRICS_V2)
+    wanted = Range(org_id=ORGANIZATION, start=span.start, only=[project_id])
     async with store.read() as rows:
         found = await rows.consumption_reads.list_branches(wanted, None, 100, None)
         return {branch.id: periods async for branch, periods in history.read_branches(rows, found)}
@@ -132,8 +132,8 @@ def values_of(periods: Sequence[Period], name: str, metrics: Sequence[Metric] = 
     return [bucket.values[place] for period in periods for bucket in period.buckets]
 
 
-def make_window(granularity: Granularity, now: datetime, start: datetime = BEGIN) -> Window:
-    return Window(granularity=granularity, start=granularity.start_of(start), end=now, now=now)
+def make_span(granularity: Granularity, now: datetime, start: datetime = BEGIN) -> BucketSpan:
+    return BucketSpan(granularity=granularity, start=granularity.start_of(start), end=now, now=now)
 
 
 async def add_two_branches(store: Store) -> tuple[Branch, list[Endpoint]]:
@@ -163,8 +163,8 @@ async def test_sums_are_what_was_used_whatever_happened(store: Store, seed: int)
         await model.count(at)
     total, now = model.project(), at + 5 * MINUTE
     for granularity in Granularity:
-        window = make_window(granularity, now)
-        periods = (await read_projects(store, window))[branch.project_id]
+        span = make_span(granularity, now)
+        periods = (await read_projects(store, span))[branch.project_id]
         for name, flow in (("written_data_bytes", "written_bytes"), ("private_network_transfer_bytes", "private_out")):
             expected = [
                 total.sum_flows(flow, bucket.start, bucket.end) for period in periods for bucket in period.buckets
@@ -175,8 +175,8 @@ async def test_sums_are_what_was_used_whatever_happened(store: Store, seed: int)
             total.peak_hours("stored_bytes", *each) for each in spans
         ]
         hours = [each * HOURS_PER_MONTH for each in values_of(periods, "root_branch_bytes_month")]
-        assert hours == pytest.approx([total.level_hours("root_bytes", *each) for each in spans], abs=0.01)
-        of_branches = await read_branches(store, window, branch.project_id)
+        assert hours == pytest.approx([total.amount_hours("root_bytes", *each) for each in spans], abs=0.01)
+        of_branches = await read_branches(store, span, branch.project_id)
         for metric in BRANCH_METRICS_V2:
             sums = sum(sum(values_of(each, metric.name, BRANCH_METRICS_V2)) for each in of_branches.values())
             assert sums == pytest.approx(sum(values_of(periods, metric.name)), abs=0.01)
@@ -189,7 +189,7 @@ async def test_what_is_counted_is_counted_once(store: Store) -> None:
         await counting.count(rows, BEGIN + MINUTE)
         await counting.count(rows, BEGIN + 2 * MINUTE)
         assert await rows.usage.lock_uncounted() == []
-    periods = (await read_projects(store, make_window(Granularity.MONTHLY, BEGIN + 3 * MINUTE)))[branch.project_id]
+    periods = (await read_projects(store, make_span(Granularity.MONTHLY, BEGIN + 3 * MINUTE)))[branch.project_id]
     assert sum(values_of(periods, "written_data_bytes")) == 5
     async with store.read() as rows:
         found = await rows.branch_pages.get(branch.project_id, branch.id)
@@ -205,7 +205,7 @@ async def test_only_the_running_time_can_be_counted(store: Store) -> None:
         await counting.count(rows, BEGIN + MINUTE, only_time=True)
         (left,) = await rows.usage.lock_uncounted()
     assert left.flows == Flows(written_bytes=5)
-    periods = (await read_projects(store, make_window(Granularity.DAILY, BEGIN + 2 * MINUTE)))[branch.project_id]
+    periods = (await read_projects(store, make_span(Granularity.DAILY, BEGIN + 2 * MINUTE)))[branch.project_id]
     assert (values_of(periods, "active_time_seconds"), values_of(periods, "written_data_bytes")) == ([60.0], [0.0])
     assert values_of(periods, "compute_time_seconds") == [120.0]
 
@@ -218,7 +218,7 @@ async def test_a_clock_that_was_wrong_loses_nothing(store: Store) -> None:
             await rows.usage.add_written(endpoint.id, 10)
             await counting.count(rows, at)
     for granularity in Granularity:
-        periods = (await read_projects(store, make_window(granularity, BEGIN + timedelta(hours=3))))[branch.project_id]
+        periods = (await read_projects(store, make_span(granularity, BEGIN + timedelta(hours=3))))[branch.project_id]
         assert sum(values_of(periods, "written_data_bytes")) == 40, granularity
 
 
@@ -231,12 +231,12 @@ async def test_usage_follows_the_organization_of_its_project(store: Store) -> No
     async with store.transaction() as rows:
         await rows.organizations.add(organization)
     moved = BEGIN + 10 * MINUTE
-    level = BranchLevels(
-        project_id=branch.project_id, branch_id=branch.id, levels=Levels(root_bytes=744, stored_bytes=9)
+    amount = BranchAmounts(
+        project_id=branch.project_id, branch_id=branch.id, amounts=Amounts(root_bytes=744, stored_bytes=9)
     )
     async with store.transaction() as rows:
         await rows.usage.add_written(endpoint.id, 5)
-        await counting.count(rows, BEGIN, levels=[level])
+        await counting.count(rows, BEGIN, amounts=[amount])
     async with store.transaction() as rows:
         await rows.usage.add_written(endpoint.id, 7)
         await counting.count(rows, moved, project_id=branch.project_id)
@@ -246,9 +246,9 @@ async def test_usage_follows_the_organization_of_its_project(store: Store) -> No
         await rows.usage.add_written(endpoint.id, 11)
         await counting.count(rows, BEGIN + 15 * MINUTE)
     now = BEGIN + 20 * MINUTE
-    window = make_window(Granularity.HOURLY, now)
-    before = (await read_projects(store, window))[branch.project_id]
-    after = (await read_projects(store, window, other))[branch.project_id]
+    span = make_span(Granularity.HOURLY, now)
+    before = (await read_projects(store, span))[branch.project_id]
+    after = (await read_projects(store, span, other))[branch.project_id]
     assert (values_of(before, "written_data_bytes"), values_of(after, "written_data_bytes")) == ([12.0], [11.0])
     hours = [values_of(each, "root_branch_bytes_month")[0] for each in (before, after)]
     assert hours == pytest.approx([1 / 6, 1 / 6])
@@ -271,21 +271,21 @@ async def test_what_branches_store_is_found_without_being_told(store: Store) -> 
         await rows.histories.save_history_start_and_size(lineage.id, began_at=None, began_lsn=None, history_bytes=1000)
         for number, (is_manual, full, own) in enumerate([(False, 500, 50), (False, 500, 20), (True, 300, 10)]):
             await _add_snapshot(rows, branch, number, is_manual=is_manual, full_bytes=full, own_bytes=own)
-        changed = await rows.storage_levels.list_changed()
-        await counting.count(rows, BEGIN, levels=changed)
-        assert await rows.storage_levels.list_changed() == []
-    found = {each.branch_id: each.levels for each in changed}
-    root = Levels(root_bytes=100, history_bytes=1000, snapshot_bytes=820, stored_bytes=1180, logical_bytes=100)
+        changed = await rows.stored_amounts.list_changed()
+        await counting.count(rows, BEGIN, amounts=changed)
+        assert await rows.stored_amounts.list_changed() == []
+    found = {each.branch_id: each.amounts for each in changed}
+    root = Amounts(root_bytes=100, history_bytes=1000, snapshot_bytes=820, stored_bytes=1180, logical_bytes=100)
     assert found == {
         branch.id: root,
-        child.id: Levels(child_bytes=30, child_branches=1, stored_bytes=30, logical_bytes=90),
+        child.id: Amounts(child_bytes=30, child_branches=1, stored_bytes=30, logical_bytes=90),
     }
     async with store.transaction() as rows:
         await rows.branches.save(replace(child, deleted_at=BEGIN))
-        (gone,) = await rows.storage_levels.list_changed()
-        assert (gone.branch_id, gone.levels) == (child.id, Levels())
+        (gone,) = await rows.stored_amounts.list_changed()
+        assert (gone.branch_id, gone.amounts) == (child.id, Amounts())
         await rows.projects.save(replace(project, deleted_at=BEGIN))
-        assert {each.levels for each in await rows.storage_levels.list_changed()} == {Levels()}
+        assert {each.amounts for each in await rows.stored_amounts.list_changed()} == {Amounts()}
 
 
 async def _add_snapshot(
@@ -312,19 +312,19 @@ async def _add_snapshot(
 
 async def test_old_buckets_go_and_what_is_stored_stays_known(store: Store) -> None:
     branch, (endpoint, _) = await add_two_branches(store)
-    level = BranchLevels(project_id=branch.project_id, branch_id=branch.id, levels=Levels(root_bytes=744))
-    for hours, levels in ((0, [level]), (1, []), (30, [])):
+    amount = BranchAmounts(project_id=branch.project_id, branch_id=branch.id, amounts=Amounts(root_bytes=744))
+    for hours, amounts in ((0, [amount]), (1, []), (30, [])):
         async with store.transaction() as rows:
             await rows.usage.add_written(endpoint.id, 5)
-            await counting.count(rows, BEGIN + timedelta(hours=hours), levels=levels)
+            await counting.count(rows, BEGIN + timedelta(hours=hours), amounts=amounts)
     now = BEGIN + timedelta(hours=50)
-    window = make_window(Granularity.HOURLY, now, start=BEGIN + timedelta(hours=40))
-    before = await read_projects(store, window)
+    span = make_span(Granularity.HOURLY, now, start=BEGIN + timedelta(hours=40))
+    before = await read_projects(store, span)
     async with store.transaction() as rows:
         cutoff = Granularity.HOURLY.start_of(BEGIN + timedelta(hours=40))
-        assert await rows.consumption.delete_before(Granularity.HOURLY, cutoff) == 4  # of two accounts
+        assert await rows.consumption.delete_before(Granularity.HOURLY, cutoff) == 4  # of two consumers
         assert await rows.consumption.delete_before(Granularity.HOURLY, cutoff) == 0
-    after = await read_projects(store, window)
+    after = await read_projects(store, span)
     assert after == before
     assert values_of(after[branch.project_id], "root_branch_bytes_month")[0] == 1
 

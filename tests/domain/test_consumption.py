@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.domain.consumption import FLOW_NAMES, LEVEL_NAMES, PEAK_NAMES, Bucket, Flows, Granularity, Levels, record
+from bough.domain.consumption import AMOUNT_NAMES, FLOW_NAMES, PEAK_NAMES, Amounts, Bucket, Flows, Granularity, record
 from bough.domain.consumption_metrics import (
     BRANCH_METRICS_V2,
     HOURS_PER_MONTH,
@@ -18,17 +18,17 @@ from bough.domain.consumption_metrics import (
     select_metrics,
 )
 from bough.domain.consumption_periods import (
-    Owner,
+    BucketSpan,
+    Lifetime,
     Period,
     PeriodBuilder,
     ProjectTerm,
     StoredBucket,
-    Window,
     add_up_periods,
 )
 from bough.errors import Invalid
 from bough.ids import OrganizationId, ProjectId
-from control.consumption.counting_model import AccountModel
+from control.consumption.counting_model import ConsumerModel
 
 BEGIN = datetime(2026, 1, 30, 20, 15, tzinfo=UTC)
 ORGANIZATION = OrganizationId("org-one")
@@ -42,17 +42,17 @@ gaps = st.one_of(
     st.integers(0, 5 * 86_400),
     st.sampled_from([2700, 3600, 7200, 86_400]),  # from BEGIN, these end exactly with an hour or a day
 ).map(lambda seconds: timedelta(seconds=seconds))
-amounts = st.integers(0, 10**12)
-levels = st.builds(Levels, **dict.fromkeys(LEVEL_NAMES, amounts))
-flows = st.builds(Flows, **dict.fromkeys(FLOW_NAMES, amounts))
-events = st.lists(st.tuples(gaps, flows, st.none() | levels), min_size=1, max_size=20)
+numbers = st.integers(0, 10**12)
+amounts = st.builds(Amounts, **dict.fromkeys(AMOUNT_NAMES, numbers))
+flows = st.builds(Flows, **dict.fromkeys(FLOW_NAMES, numbers))
+events = st.lists(st.tuples(gaps, flows, st.none() | amounts), min_size=1, max_size=20)
 
 
 def to_stored(bucket: Bucket) -> StoredBucket:
     """Return the bucket as a row with the columns of all metrics."""
     row: dict[str, Any] = {name: getattr(bucket.flows, name) for name in FLOW_NAMES}
-    row |= {name: getattr(bucket.levels, name) for name in LEVEL_NAMES}
-    row |= {f"{name}_hours": value for name, value in zip(LEVEL_NAMES, bucket.level_hours, strict=True)}
+    row |= {name: getattr(bucket.amounts, name) for name in AMOUNT_NAMES}
+    row |= {f"{name}_hours": value for name, value in zip(AMOUNT_NAMES, bucket.amount_hours, strict=True)}
     for name, peak in zip(PEAK_NAMES, bucket.peaks, strict=True):
         row |= {f"{name}_highest": peak.highest, f"{name}_past_hours": peak.past_hours}
         row[f"{name}_last_hour"] = peak.last_hour
@@ -60,14 +60,14 @@ def to_stored(bucket: Bucket) -> StoredBucket:
 
 
 def build_periods(
-    owner: Owner, terms: Sequence[ProjectTerm], stored: dict[datetime, Sequence[StoredBucket]], window: Window
+    lifetime: Lifetime, terms: Sequence[ProjectTerm], stored: dict[datetime, Sequence[StoredBucket]], span: BucketSpan
 ) -> list[Period]:
-    return PeriodBuilder(window, EVALUATOR).build(owner, terms, stored)
+    return PeriodBuilder(span, EVALUATOR).build(lifetime, terms, stored)
 
 
-def play(steps: Sequence[tuple[timedelta, Flows, Levels | None]], granularity: Granularity) -> tuple[Any, ...]:
+def play(steps: Sequence[tuple[timedelta, Flows, Amounts | None]], granularity: Granularity) -> tuple[Any, ...]:
     """Return the stored rows, the model, and the time of the last event."""
-    model, at, held = AccountModel(), BEGIN, Levels()
+    model, at, held = ConsumerModel(), BEGIN, Amounts()
     model.store(BEGIN, held)
     buckets = {granularity.start_of(BEGIN): Bucket.begin(granularity.start_of(BEGIN), BEGIN, held)}
     newest = next(iter(buckets.values()))
@@ -81,10 +81,10 @@ def play(steps: Sequence[tuple[timedelta, Flows, Levels | None]], granularity: G
     return [to_stored(each) for each in buckets.values()], model, at
 
 
-def read(rows: Sequence[StoredBucket], granularity: Granularity, now: datetime, **owner: Any) -> list[Period]:
-    window = Window(granularity=granularity, start=granularity.start_of(BEGIN), end=now, now=now)
-    created = Owner(**{"created_at": BEGIN, "deleted_at": None, **owner})
-    return build_periods(created, [TERM], {BEGIN: rows}, window)
+def read(rows: Sequence[StoredBucket], granularity: Granularity, now: datetime, **lifetime: Any) -> list[Period]:
+    span = BucketSpan(granularity=granularity, start=granularity.start_of(BEGIN), end=now, now=now)
+    created = Lifetime(**{"created_at": BEGIN, "deleted_at": None, **lifetime})
+    return build_periods(created, [TERM], {BEGIN: rows}, span)
 
 
 def values_of(periods: Sequence[Period], name: str) -> list[float]:
@@ -112,7 +112,7 @@ def test_every_bucket_has_what_the_model_has(steps: Any, after: timedelta, granu
         assert written == model.sum_flows("written_bytes", bucket.start, end)
         both = model.sum_flows("private_in", bucket.start, end) + model.sum_flows("private_out", bucket.start, end)
         assert transferred == both
-        assert hours * HOURS_PER_MONTH == pytest.approx(model.level_hours("root_bytes", bucket.start, end), abs=1e-3)
+        assert hours * HOURS_PER_MONTH == pytest.approx(model.amount_hours("root_bytes", bucket.start, end), abs=1e-3)
         assert peaks == pytest.approx(model.peak_hours("stored_bytes", bucket.start, end))
 
 
@@ -131,22 +131,22 @@ def test_hours_days_and_months_agree(steps: Any, after: timedelta) -> None:
 
 
 def test_a_clock_that_was_set_back_counts_no_time_twice() -> None:
-    first = Bucket.begin(Granularity.DAILY.start_of(BEGIN), BEGIN, Levels(root_bytes=10))
-    (later,) = record(first, Granularity.DAILY, BEGIN + timedelta(hours=2), Flows(), Levels(root_bytes=10))
-    (back,) = record(later, Granularity.DAILY, BEGIN + timedelta(hours=1), Flows(bytes_out=3), Levels(root_bytes=20))
-    assert (back.until, back.level_hours[0], back.flows.bytes_out) == (later.until, 20.0, 3)
+    first = Bucket.begin(Granularity.DAILY.start_of(BEGIN), BEGIN, Amounts(root_bytes=10))
+    (later,) = record(first, Granularity.DAILY, BEGIN + timedelta(hours=2), Flows(), Amounts(root_bytes=10))
+    (back,) = record(later, Granularity.DAILY, BEGIN + timedelta(hours=1), Flows(bytes_out=3), Amounts(root_bytes=20))
+    assert (back.until, back.amount_hours[0], back.flows.bytes_out) == (later.until, 20.0, 3)
 
 
 def test_a_month_with_a_leap_day_has_29_days() -> None:
     granularity = Granularity.DAILY
-    window = Window(
+    span = BucketSpan(
         granularity=granularity,
         start=datetime(2028, 2, 1, tzinfo=UTC),
         end=datetime(2028, 3, 1, tzinfo=UTC),
         now=datetime(2028, 3, 5, tzinfo=UTC),
     )
-    owner = Owner(created_at=BEGIN, deleted_at=None)
-    (period,) = build_periods(owner, [TERM], {}, window)
+    lifetime = Lifetime(created_at=BEGIN, deleted_at=None)
+    (period,) = build_periods(lifetime, [TERM], {}, span)
     assert (len(period.buckets), period.end) == (29, datetime(2028, 3, 1, tzinfo=UTC))
 
 
@@ -163,9 +163,9 @@ def test_periods_are_cut_where_the_plan_or_the_organization_changes() -> None:
         project_id=PROJECT, since=BEGIN, org_id=ORGANIZATION, plan="free", ended_at=bought, is_first=True
     )
     paid = ProjectTerm(project_id=PROJECT, since=bought, org_id=ORGANIZATION, plan="unlimited", ended_at=left)
-    window = Window(granularity=Granularity.DAILY, start=datetime(2026, 1, 1, tzinfo=UTC), end=now, now=now)
-    owner = Owner(created_at=BEGIN, deleted_at=None)
-    periods = build_periods(owner, [free, paid], {}, window)
+    span = BucketSpan(granularity=Granularity.DAILY, start=datetime(2026, 1, 1, tzinfo=UTC), end=now, now=now)
+    lifetime = Lifetime(created_at=BEGIN, deleted_at=None)
+    periods = build_periods(lifetime, [free, paid], {}, span)
     january, february = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
     assert [(each.plan, each.start, each.end) for each in periods] == [
         ("free", january, bought),
@@ -176,7 +176,7 @@ def test_periods_are_cut_where_the_plan_or_the_organization_changes() -> None:
     assert [[bucket.start.day for bucket in each.buckets] for each in periods] == [[30], [30, 31], [1, 2, 3]]
     assert len({each.id for each in periods}) == 3
     joined = ProjectTerm(project_id=PROJECT, since=left, org_id=ORGANIZATION, plan="unlimited")
-    other = build_periods(owner, [joined], {}, window)
+    other = build_periods(lifetime, [joined], {}, span)
     total = add_up_periods([periods, other])
     # The organization's month is not cut by a project that comes or goes.
     assert [(each.plan, each.start, each.end) for each in total] == [
@@ -187,7 +187,7 @@ def test_periods_are_cut_where_the_plan_or_the_organization_changes() -> None:
 
 
 def test_sums_over_projects_add_up_bucket_by_bucket() -> None:
-    rows, _, _ = play([(timedelta(hours=1), Flows(active_seconds=5.0), Levels(stored_bytes=7))], Granularity.HOURLY)
+    rows, _, _ = play([(timedelta(hours=1), Flows(active_seconds=5.0), Amounts(stored_bytes=7))], Granularity.HOURLY)
     now = BEGIN + timedelta(hours=2)
     one, none = read(rows, Granularity.HOURLY, now), read([], Granularity.HOURLY, now)
     assert values_of(add_up_periods([one, one]), "active_time_seconds") == [0, 10, 0]

@@ -6,7 +6,7 @@ from bough import clock
 from bough.control.consumption import counting
 from bough.domain.consumption import Granularity
 from bough.ids import EndpointId
-from bough.store.consumption import Account
+from bough.store.consumption import Consumer
 from bough.tasks.delete_old_consumption import DeleteOldConsumption
 from support.branches import shift_clock
 from support.platform import Platform
@@ -25,10 +25,10 @@ async def test_each_granularity_is_kept_as_long_as_it_can_be_read(platform: Plat
         with shift_clock(timedelta(days=days)):
             await task.run()
         async with platform.store.read() as rows:
-            term = (await rows.consumption.get_levels([Account(created["project"]["id"])])).popitem()[1].since
+            term = (await rows.consumption.get_amounts([Consumer(created["project"]["id"])])).popitem()[1].since
             kept[days] = [
                 await rows.consumption.get_bucket(
-                    Account(created["project"]["id"]), granularity, term, granularity.start_of(begin)
+                    Consumer(created["project"]["id"]), granularity, term, granularity.start_of(begin)
                 )
                 is not None
                 for granularity in Granularity

@@ -1,7 +1,7 @@
 """The consumption of a branch or project in one bucket: an hour, a day or a month, in UTC.
 
-A bucket adds up what flowed (seconds, bytes) and integrates what was stored: levels such as the size of data last until
-they change, so that a branch that nobody uses needs no new buckets.
+A bucket adds up what flowed (seconds, bytes) and integrates what was stored: amounts such as the size of data last
+until they change, so that a branch that nobody uses needs no new buckets.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -51,7 +51,7 @@ class Flows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Levels:
+class Amounts:
     """What is stored at a moment."""
 
     root_bytes: int = 0  # logical size of root branches
@@ -62,36 +62,36 @@ class Levels:
     stored_bytes: int = 0  # data and history together, and what only snapshots contain
     logical_bytes: int = 0  # logical size of all branches
 
-    def __add__(self, other: "Levels") -> "Levels":
-        return Levels(**{name: getattr(self, name) + getattr(other, name) for name in LEVEL_NAMES})
+    def __add__(self, other: "Amounts") -> "Amounts":
+        return Amounts(**{name: getattr(self, name) + getattr(other, name) for name in AMOUNT_NAMES})
 
-    def __sub__(self, other: "Levels") -> "Levels":
-        return Levels(**{name: getattr(self, name) - getattr(other, name) for name in LEVEL_NAMES})
+    def __sub__(self, other: "Amounts") -> "Amounts":
+        return Amounts(**{name: getattr(self, name) - getattr(other, name) for name in AMOUNT_NAMES})
 
 
 FLOW_NAMES = tuple(each.name for each in fields(Flows))
-LEVEL_NAMES = tuple(each.name for each in fields(Levels))
-PEAK_NAMES = ("stored_bytes", "logical_bytes")  # levels of which the highest value of each hour counts
+AMOUNT_NAMES = tuple(each.name for each in fields(Amounts))
+PEAK_NAMES = ("stored_bytes", "logical_bytes")  # amounts of which the highest value of each hour counts
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The highest values of a level, until the moment until which its bucket is counted."""
+    """The highest values of an amount, until the moment until which its bucket is counted."""
 
     highest: int = 0  # in the bucket
     past_hours: int = 0  # the sum of the highest values of its hours before the last one
     last_hour: int = 0  # the highest value in the last hour
 
-    def advance(self, level: int, since: datetime, until: datetime, now_level: int) -> "Peak":
-        """Hold `level` from `since` until `until`, when it becomes `now_level`."""
-        held = self.hold(level, count_hour_borders(since, until))
-        return Peak(max(held.highest, now_level), held.past_hours, max(held.last_hour, now_level))
+    def advance(self, amount: int, since: datetime, until: datetime, now_amount: int) -> "Peak":
+        """Hold `amount` from `since` until `until`, when it becomes `now_amount`."""
+        held = self.hold(amount, count_hour_borders(since, until))
+        return Peak(max(held.highest, now_amount), held.past_hours, max(held.last_hour, now_amount))
 
-    def hold(self, level: int, begun_hours: int) -> "Peak":
-        """Hold a level while so many hours begin."""
+    def hold(self, amount: int, begun_hours: int) -> "Peak":
+        """Hold an amount while so many hours begin."""
         if not begun_hours:
             return self
-        return Peak(self.highest, self.past_hours + self.last_hour + (begun_hours - 1) * level, level)
+        return Peak(self.highest, self.past_hours + self.last_hour + (begun_hours - 1) * amount, amount)
 
 
 def count_hour_borders(since: datetime, until: datetime) -> int:
@@ -103,30 +103,30 @@ def count_hour_borders(since: datetime, until: datetime) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
     start: datetime
-    until: datetime  # the levels are integrated until then, and have their present values since then
+    until: datetime  # the amounts are integrated until then, and have their present values since then
     flows: Flows = Flows()
-    levels: Levels = Levels()
-    level_hours: tuple[float, ...] = (0.0,) * len(LEVEL_NAMES)  # levels times hours, in the order of LEVEL_NAMES
+    amounts: Amounts = Amounts()
+    amount_hours: tuple[float, ...] = (0.0,) * len(AMOUNT_NAMES)  # amounts times hours, in the order of AMOUNT_NAMES
     peaks: tuple[Peak, ...] = (Peak(),) * len(PEAK_NAMES)
 
     @classmethod
-    def begin(cls, start: datetime, at: datetime, levels: Levels) -> "Bucket":
-        """Return a bucket whose levels are counted from `at`, where nothing has been used yet."""
-        peaks = tuple(Peak(value, 0, value) for value in (getattr(levels, name) for name in PEAK_NAMES))
-        return cls(start=start, until=at, levels=levels, peaks=peaks)
+    def begin(cls, start: datetime, at: datetime, amounts: Amounts) -> "Bucket":
+        """Return a bucket whose amounts are counted from `at`, where nothing has been used yet."""
+        peaks = tuple(Peak(value, 0, value) for value in (getattr(amounts, name) for name in PEAK_NAMES))
+        return cls(start=start, until=at, amounts=amounts, peaks=peaks)
 
-    def set_levels(self, at: datetime, levels: Levels) -> "Bucket":
-        """Change the levels at a moment inside the bucket. If the clock was set back, the time is not counted twice."""
+    def set_amounts(self, at: datetime, amounts: Amounts) -> "Bucket":
+        """Change the amounts at a moment inside the bucket. After the clock was set back, no time is counted twice."""
         until = max(at, self.until)
         hours = (until - self.until) / _HOUR
-        held = [getattr(self.levels, name) for name in LEVEL_NAMES]
+        held = [getattr(self.amounts, name) for name in AMOUNT_NAMES]
         return replace(
             self,
             until=until,
-            levels=levels,
-            level_hours=tuple(sum_ + level * hours for sum_, level in zip(self.level_hours, held, strict=True)),
+            amounts=amounts,
+            amount_hours=tuple(sum_ + amount * hours for sum_, amount in zip(self.amount_hours, held, strict=True)),
             peaks=tuple(
-                peak.advance(getattr(self.levels, name), self.until, until, getattr(levels, name))
+                peak.advance(getattr(self.amounts, name), self.until, until, getattr(amounts, name))
                 for name, peak in zip(PEAK_NAMES, self.peaks, strict=True)
             ),
         )
@@ -135,30 +135,30 @@ class Bucket:
         return replace(self, flows=self.flows + flows)
 
     def close(self, end: datetime) -> "Bucket":
-        """Hold the levels until the end of the bucket, so that a reader need not."""
+        """Hold the amounts until the end of the bucket, so that a reader need not."""
         if self.until >= end:
             return self
         hours, begun = (end - self.until) / _HOUR, count_hour_borders(self.until, end) - 1
         return replace(
             self,
             until=end,
-            level_hours=tuple(
-                sum_ + getattr(self.levels, name) * hours
-                for name, sum_ in zip(LEVEL_NAMES, self.level_hours, strict=True)
+            amount_hours=tuple(
+                sum_ + getattr(self.amounts, name) * hours
+                for name, sum_ in zip(AMOUNT_NAMES, self.amount_hours, strict=True)
             ),
             peaks=tuple(
-                peak.hold(getattr(self.levels, name), begun) for name, peak in zip(PEAK_NAMES, self.peaks, strict=True)
+                peak.hold(getattr(self.amounts, name), begun) for name, peak in zip(PEAK_NAMES, self.peaks, strict=True)
             ),
         )
 
 
-def record(newest: Bucket, granularity: Granularity, at: datetime, flows: Flows, levels: Levels) -> list[Bucket]:
-    """Return the buckets to store after `flows` were used until `at`, when the levels became `levels`.
+def record(newest: Bucket, granularity: Granularity, at: datetime, flows: Flows, amounts: Amounts) -> list[Bucket]:
+    """Return the buckets to store after `flows` were used until `at`, when the amounts became `amounts`.
 
     `newest` is the newest bucket, which does not begin after `at`. If another one begins, it is closed and comes first.
     """
     start = granularity.start_of(at)
     if newest.start == start:
-        return [newest.set_levels(at, levels).add_flows(flows)]
+        return [newest.set_amounts(at, amounts).add_flows(flows)]
     closed = newest.close(granularity.end_of(newest.start))
-    return [closed, Bucket.begin(start, start, newest.levels).set_levels(at, levels).add_flows(flows)]
+    return [closed, Bucket.begin(start, start, newest.amounts).set_amounts(at, amounts).add_flows(flows)]

@@ -1,7 +1,7 @@
 """The metrics of the consumption history: how each follows from the columns of a stored bucket.
 
 The two versions of the API have different names for some of them. Between the moment until which a bucket is counted
-and its end, levels keep their values. A page contains thousands of buckets, so metrics are compiled to functions of
+and its end, amounts keep their values. A page contains thousands of buckets, so metrics are compiled to functions of
 the positions of columns.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from bough.domain.consumption import LEVEL_NAMES, PEAK_NAMES, count_hour_borders
+from bough.domain.consumption import AMOUNT_NAMES, PEAK_NAMES, count_hour_borders
 from bough.errors import Invalid
 
 HOURS_PER_MONTH = 744  # of every month: 31 days
@@ -73,34 +73,34 @@ class _Flow(Metric):
 
 
 @dataclass(frozen=True, slots=True)
-class _LevelHours(Metric):
-    """A level multiplied by the hours for which it was held."""
+class _AmountHours(Metric):
+    """An amount multiplied by the hours for which it was held."""
 
-    level: str
+    amount: str
     divisor: int = 1
 
     @property
     def columns(self) -> Sequence[str]:
-        return (self.level, f"{self.level}_hours")
+        return (self.amount, f"{self.amount}_hours")
 
     def compile(self, positions: Mapping[str, int]) -> Compute:
-        level, counted = (positions[name] for name in self.columns)
+        amount, counted = (positions[name] for name in self.columns)
         divisor = self.divisor
-        return lambda values, hours, _begun: (values[counted] + values[level] * hours) / divisor
+        return lambda values, hours, _begun: (values[counted] + values[amount] * hours) / divisor
 
 
 @dataclass(frozen=True, slots=True)
 class _Highest(Metric):
-    """The highest value of a level."""
+    """The highest value of an amount."""
 
-    level: str
+    amount: str
 
     @property
     def columns(self) -> Sequence[str]:
-        return (self.level, f"{self.level}_highest")
+        return (self.amount, f"{self.amount}_highest")
 
     def compile(self, positions: Mapping[str, int]) -> Compute:
-        highest = positions[f"{self.level}_highest"]
+        highest = positions[f"{self.amount}_highest"]
         return lambda values, _hours, _begun: values[highest]
 
 
@@ -108,15 +108,15 @@ class _Highest(Metric):
 class _PeakHours(Metric):
     """The sum of the highest values of each hour."""
 
-    level: str
+    amount: str
 
     @property
     def columns(self) -> Sequence[str]:
-        return (self.level, f"{self.level}_past_hours", f"{self.level}_last_hour")
+        return (self.amount, f"{self.amount}_past_hours", f"{self.amount}_last_hour")
 
     def compile(self, positions: Mapping[str, int]) -> Compute:
-        level, past, last = (positions[name] for name in self.columns)
-        return lambda values, _hours, begun: values[past] + values[last] + values[level] * begun
+        amount, past, last = (positions[name] for name in self.columns)
+        return lambda values, _hours, begun: values[past] + values[last] + values[amount] * begun
 
 
 class Evaluator:
@@ -134,7 +134,7 @@ class Evaluator:
         return [function(values, hours, begun) for function in self._functions]
 
     def hold(self, values: Values) -> Values:
-        """Return the values of a bucket without a row of its own: nothing was used, and levels are the last ones."""
+        """Return the values of a bucket without a row of its own: nothing was used, and amounts are the last ones."""
         return [0 if position is None else values[position] for position in self._held]
 
     def nothing(self) -> Values:
@@ -142,8 +142,8 @@ class Evaluator:
 
 
 def _held_from(column: str) -> str:
-    """Return the column whose last value a column has while levels are held."""
-    if column in LEVEL_NAMES:
+    """Return the column whose last value a column has while amounts are held."""
+    if column in AMOUNT_NAMES:
         return column
     return next((name for name in PEAK_NAMES if column == f"{name}_highest"), "")
 
@@ -162,16 +162,16 @@ ACCOUNT_METRICS: tuple[Metric, ...] = (*REQUIRED_METRICS, STORED_HOURS_METRIC)
 PROJECT_METRICS: tuple[Metric, ...] = (*ACCOUNT_METRICS, _LOGICAL, _LOGICAL_HOURS)
 BRANCH_METRICS_V2: tuple[Metric, ...] = (
     _Flow("compute_unit_seconds", ("compute_seconds",)),
-    _LevelHours("root_branch_bytes_month", "root_bytes", HOURS_PER_MONTH),
-    _LevelHours("child_branch_bytes_month", "child_bytes", HOURS_PER_MONTH),
-    _LevelHours("instant_restore_bytes_month", "history_bytes", HOURS_PER_MONTH),
+    _AmountHours("root_branch_bytes_month", "root_bytes", HOURS_PER_MONTH),
+    _AmountHours("child_branch_bytes_month", "child_bytes", HOURS_PER_MONTH),
+    _AmountHours("instant_restore_bytes_month", "history_bytes", HOURS_PER_MONTH),
     _Flow("public_network_transfer_bytes", ("bytes_out",), ("private_out",)),
     _Flow("private_network_transfer_bytes", ("private_in", "private_out")),
 )
 PROJECT_METRICS_V2: tuple[Metric, ...] = (
     *BRANCH_METRICS_V2,
-    _LevelHours("snapshot_storage_bytes_month", "snapshot_bytes", HOURS_PER_MONTH),
-    _LevelHours("extra_branches_month", "child_branches"),
+    _AmountHours("snapshot_storage_bytes_month", "snapshot_bytes", HOURS_PER_MONTH),
+    _AmountHours("extra_branches_month", "child_branches"),
 )
 
 

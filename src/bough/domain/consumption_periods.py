@@ -27,7 +27,7 @@ class ProjectTerm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class BucketSpan:
     """The buckets that were asked for."""
 
     granularity: Granularity
@@ -79,7 +79,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class Lifetime:
     """A project or branch whose consumption is read."""
 
     created_at: datetime
@@ -87,22 +87,22 @@ class Owner:
 
 
 class PeriodBuilder:
-    def __init__(self, window: Window, evaluator: Evaluator) -> None:
-        self._window = window
+    def __init__(self, span: BucketSpan, evaluator: Evaluator) -> None:
+        self._span = span
         self._evaluator = evaluator
-        self._bounds = window.list_buckets()
+        self._bounds = span.list_buckets()
 
     def build(
-        self, owner: Owner, terms: Sequence[ProjectTerm], stored: Mapping[datetime, Sequence[StoredBucket]]
+        self, lifetime: Lifetime, terms: Sequence[ProjectTerm], stored: Mapping[datetime, Sequence[StoredBucket]]
     ) -> list[Period]:
         """Return the periods in order. `stored` are the buckets of each term, oldest first.
 
-        The first one of a term may begin before the window: its levels were held until the next one.
+        The first one of a term may begin before the span: its amounts were held until the next one.
         """
         periods: list[Period] = []
         plan_changes = {term.since for term in terms} & {term.ended_at for term in terms}
         for term in terms:
-            for values in self._list_values(owner, term, stored.get(term.since, ())):
+            for values in self._list_values(lifetime, term, stored.get(term.since, ())):
                 if periods and values.start < periods[-1].month_end and periods[-1].term is term:
                     periods[-1].buckets.append(values)
                 else:
@@ -110,7 +110,7 @@ class PeriodBuilder:
         return periods
 
     def _begin_period(self, term: ProjectTerm, first: BucketValues, plan_changes: Set[datetime | None]) -> Period:
-        month, now = start_of_month(first.start), self._window.now
+        month, now = start_of_month(first.start), self._span.now
         month_end = start_of_next_month(month)
         start = month if term.is_first else max(month, term.since)
         end = month_end if term.ended_at is None else min(month_end, term.ended_at)
@@ -124,9 +124,11 @@ class PeriodBuilder:
             buckets=[first],
         )
 
-    def _list_values(self, owner: Owner, term: ProjectTerm, stored: Sequence[StoredBucket]) -> Iterator[BucketValues]:
-        begin = max(term.since, owner.created_at)
-        end = min(each for each in (self._window.now, term.ended_at, owner.deleted_at) if each is not None)
+    def _list_values(
+        self, lifetime: Lifetime, term: ProjectTerm, stored: Sequence[StoredBucket]
+    ) -> Iterator[BucketValues]:
+        begin = max(term.since, lifetime.created_at)
+        end = min(each for each in (self._span.now, term.ended_at, lifetime.deleted_at) if each is not None)
         if begin >= end:
             return
         evaluator, position, last = self._evaluator, 0, len(stored)

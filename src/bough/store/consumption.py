@@ -1,4 +1,4 @@
-"""Named queries that write the consumption history: buckets, levels and the terms of projects."""
+"""Named queries that write the consumption history: buckets, amounts and the terms of projects."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bough.domain.consumption import FLOW_NAMES, LEVEL_NAMES, PEAK_NAMES, Bucket, Flows, Granularity, Levels, Peak
+from bough.domain.consumption import AMOUNT_NAMES, FLOW_NAMES, PEAK_NAMES, Amounts, Bucket, Flows, Granularity, Peak
 from bough.domain.consumption_periods import ProjectTerm
 from bough.ids import BranchId, OrganizationId, ProjectId
 from bough.store.queries import Queries, equals_param
 from bough.store.row_mapping import from_row, to_columns
 from bough.store.tables import (
     consumption,
-    consumption_levels,
+    consumption_amounts,
     consumption_state,
     organizations,
     project_terms,
@@ -26,37 +26,37 @@ _NEWER = consumption.alias("newer")
 _GRANULARITIES = sa.union_all(
     *(sa.select(sa.literal_column(f"'{each.value}'").label("granularity")) for each in Granularity)
 ).subquery("granularities")
-_LEVELS_OF_PROJECTS = sa.select(consumption_levels).where(
-    consumption_levels.c.project_id.in_(sa.bindparam("projects", expanding=True)),
-    consumption_levels.c.branch_id.in_(sa.bindparam("branches", expanding=True)),
+_AMOUNTS_OF_PROJECTS = sa.select(consumption_amounts).where(
+    consumption_amounts.c.project_id.in_(sa.bindparam("projects", expanding=True)),
+    consumption_amounts.c.branch_id.in_(sa.bindparam("branches", expanding=True)),
 )
-_ALL_LEVELS_OF_PROJECT = sa.select(consumption_levels).where(equals_param(consumption_levels.c.project_id))
+_ALL_AMOUNTS_OF_PROJECT = sa.select(consumption_amounts).where(equals_param(consumption_amounts.c.project_id))
 # The newest bucket of each granularity: the subquery reads one entry of the primary key.
 _NEWEST = (
     sa.select(consumption)
-    .select_from(consumption_levels)
+    .select_from(consumption_amounts)
     .join(_GRANULARITIES, sa.true())
     .join(
         consumption,
         sa.and_(
             consumption.c.granularity == _GRANULARITIES.c.granularity,
-            consumption.c.project_id == consumption_levels.c.project_id,
-            consumption.c.branch_id == consumption_levels.c.branch_id,
-            consumption.c.since == consumption_levels.c.since,
+            consumption.c.project_id == consumption_amounts.c.project_id,
+            consumption.c.branch_id == consumption_amounts.c.branch_id,
+            consumption.c.since == consumption_amounts.c.since,
             consumption.c.start
             == sa.select(sa.func.max(_NEWER.c.start))
             .where(
                 _NEWER.c.granularity == _GRANULARITIES.c.granularity,
-                _NEWER.c.project_id == consumption_levels.c.project_id,
-                _NEWER.c.branch_id == consumption_levels.c.branch_id,
+                _NEWER.c.project_id == consumption_amounts.c.project_id,
+                _NEWER.c.branch_id == consumption_amounts.c.branch_id,
             )
-            .correlate(_GRANULARITIES, consumption_levels)
+            .correlate(_GRANULARITIES, consumption_amounts)
             .scalar_subquery(),
         ),
     )
     .where(
-        consumption_levels.c.project_id.in_(sa.bindparam("projects", expanding=True)),
-        consumption_levels.c.branch_id.in_(sa.bindparam("branches", expanding=True)),
+        consumption_amounts.c.project_id.in_(sa.bindparam("projects", expanding=True)),
+        consumption_amounts.c.branch_id.in_(sa.bindparam("branches", expanding=True)),
     )
 )
 _KEY = tuple(consumption.primary_key.columns)
@@ -66,9 +66,9 @@ _AFTER = sa.select(consumption).where(
     *(condition for condition, column in zip(_OF_KEY, _KEY, strict=True) if column.name != "start"),
     consumption.c.start > sa.bindparam("after", type_=consumption.c.start.type),
 )
-_UPDATE_LEVELS = sa.update(consumption_levels).where(
-    equals_param(consumption_levels.c.project_id, "own_project_id"),
-    equals_param(consumption_levels.c.branch_id, "own_branch_id"),
+_UPDATE_AMOUNTS = sa.update(consumption_amounts).where(
+    equals_param(consumption_amounts.c.project_id, "own_project_id"),
+    equals_param(consumption_amounts.c.branch_id, "own_branch_id"),
 )
 _OWNED = sa.select(
     projects.c.id.label("project_id"), projects.c.created_at, projects.c.org_id, organizations.c.plan
@@ -86,7 +86,7 @@ _END_TERM = sa.update(project_terms).where(
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Consumer:
     """Whose consumption is counted: a branch, or without a branch the whole project."""
 
     project_id: ProjectId
@@ -94,11 +94,11 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownLevels:
-    """The levels that the newest buckets of an account have, in its present term."""
+class KnownAmounts:
+    """The amounts that the newest buckets of a consumer have, in its present term."""
 
     since: datetime
-    levels: Levels
+    amounts: Amounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,54 +128,54 @@ class Consumption(Queries):
         await self._run(_END_TERM, own_id=term.project_id, ended_at=term.since)
         await self._insert(project_terms, to_columns(term))
 
-    async def get_levels(self, accounts: Collection[Account]) -> dict[Account, KnownLevels]:
-        return _to_levels(await self._all(_LEVELS_OF_PROJECTS, **_account_params(accounts)))
+    async def get_amounts(self, consumers: Collection[Consumer]) -> dict[Consumer, KnownAmounts]:
+        return _to_amounts(await self._all(_AMOUNTS_OF_PROJECTS, **_consumer_params(consumers)))
 
-    async def list_levels(self, project_id: ProjectId) -> dict[Account, KnownLevels]:
+    async def list_amounts(self, project_id: ProjectId) -> dict[Consumer, KnownAmounts]:
         """Return those of the project and all of its branches."""
-        return _to_levels(await self._all(_ALL_LEVELS_OF_PROJECT, project_id=project_id))
+        return _to_amounts(await self._all(_ALL_AMOUNTS_OF_PROJECT, project_id=project_id))
 
-    async def save_levels(self, changed: Mapping[Account, KnownLevels], *, known: Collection[Account]) -> None:
-        """`known` are the accounts that have levels already."""
+    async def save_amounts(self, changed: Mapping[Consumer, KnownAmounts], *, known: Collection[Consumer]) -> None:
+        """`known` are the consumers that have amounts already."""
         updates, additions = [], []
-        for account, each in changed.items():
-            values = {"since": each.since, **to_columns(each.levels)}
-            if account in known:
+        for consumer, each in changed.items():
+            values = {"since": each.since, **to_columns(each.amounts)}
+            if consumer in known:
                 updates.append(
-                    {"own_project_id": account.project_id, "own_branch_id": account.branch_id or "", **values}
+                    {"own_project_id": consumer.project_id, "own_branch_id": consumer.branch_id or "", **values}
                 )
             else:
-                additions.append({**_account_columns(account), **values})
-        await self._run_many(_UPDATE_LEVELS, updates)
-        await self._insert_many(consumption_levels, additions)
+                additions.append({**_consumer_columns(consumer), **values})
+        await self._run_many(_UPDATE_AMOUNTS, updates)
+        await self._insert_many(consumption_amounts, additions)
 
-    async def get_newest_buckets(self, accounts: Collection[Account]) -> dict[tuple[Account, Granularity], Bucket]:
+    async def get_newest_buckets(self, consumers: Collection[Consumer]) -> dict[tuple[Consumer, Granularity], Bucket]:
         """Return the newest buckets of the present terms."""
-        found = await self._all(_NEWEST, **_account_params(accounts))
-        return {(_account_of(row), Granularity(row["granularity"])): to_bucket(row) for row in found}
+        found = await self._all(_NEWEST, **_consumer_params(consumers))
+        return {(_consumer_of(row), Granularity(row["granularity"])): to_bucket(row) for row in found}
 
     async def take_later_buckets(
-        self, account: Account, granularity: Granularity, since: datetime, after: datetime
+        self, consumer: Consumer, granularity: Granularity, since: datetime, after: datetime
     ) -> list[Bucket]:
         """Remove the buckets that begin later, which exist only after the clock was set back."""
-        key = _key(account, granularity, since)
+        key = _key(consumer, granularity, since)
         later = [to_bucket(row) for row in await self._all(_AFTER, **key, after=after)]
         for each in later:
             await self._run(sa.delete(consumption).where(*_OF_KEY), **key, own_start=each.start)
         return later
 
     async def get_bucket(
-        self, account: Account, granularity: Granularity, since: datetime, start: datetime
+        self, consumer: Consumer, granularity: Granularity, since: datetime, start: datetime
     ) -> Bucket | None:
         row = await self._one(
-            sa.select(consumption).where(*_OF_KEY), **_key(account, granularity, since), own_start=start
+            sa.select(consumption).where(*_OF_KEY), **_key(consumer, granularity, since), own_start=start
         )
         return to_bucket(row) if row else None
 
     async def save_buckets(self, changes: Iterable["BucketChange"]) -> None:
         updates, additions = [], []
         for change in changes:
-            key = _key(change.account, change.granularity, change.since)
+            key = _key(change.consumer, change.granularity, change.since)
             values = bucket_columns(change.bucket)
             if change.is_new:
                 additions.append({name.removeprefix("own_"): value for name, value in key.items()} | values)
@@ -185,7 +185,7 @@ class Consumption(Queries):
         await self._insert_many(consumption, additions)
 
     async def delete_before(self, granularity: Granularity, moment: datetime) -> int:
-        """Delete older buckets, except the last one of each account if something is still stored."""
+        """Delete older buckets, except the last one of each consumer if something is still stored."""
         older = consumption.c.start < moment
         has_newer = sa.exists().where(
             _NEWER.c.granularity == granularity.value,
@@ -193,7 +193,7 @@ class Consumption(Queries):
             _NEWER.c.start > consumption.c.start,
             _NEWER.c.start <= moment,
         )
-        is_empty = sa.and_(*(consumption.c[name] == 0 for name in LEVEL_NAMES))
+        is_empty = sa.and_(*(consumption.c[name] == 0 for name in AMOUNT_NAMES))
         return await self._run(
             sa.delete(consumption).where(
                 consumption.c.granularity == granularity.value, older, sa.or_(has_newer, is_empty)
@@ -202,13 +202,13 @@ class Consumption(Queries):
 
     async def delete_project(self, project_id: ProjectId) -> None:
         """Delete everything about a project that nobody has used."""
-        for table in (consumption, consumption_levels, project_terms):
+        for table in (consumption, consumption_amounts, project_terms):
             await self._run(sa.delete(table).where(table.c.project_id == project_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketChange:
-    account: Account
+    consumer: Consumer
     granularity: Granularity
     since: datetime  # the start of the term
     bucket: Bucket
@@ -220,8 +220,8 @@ def to_bucket(row: Mapping[str, Any]) -> Bucket:
         start=row["start"],
         until=row["until"],
         flows=Flows(**{name: row[name] for name in FLOW_NAMES}),
-        levels=_levels_of(row),
-        level_hours=tuple([row[f"{name}_hours"] for name in LEVEL_NAMES]),
+        amounts=_amounts_of(row),
+        amount_hours=tuple([row[f"{name}_hours"] for name in AMOUNT_NAMES]),
         peaks=tuple(
             [Peak(*[row[f"{name}_{part}"] for part in ("highest", "past_hours", "last_hour")]) for name in PEAK_NAMES]
         ),
@@ -229,36 +229,36 @@ def to_bucket(row: Mapping[str, Any]) -> Bucket:
 
 
 def bucket_columns(bucket: Bucket) -> dict[str, Any]:
-    columns = {"start": bucket.start, "until": bucket.until, **to_columns(bucket.flows), **to_columns(bucket.levels)}
-    columns |= {f"{name}_hours": hours for name, hours in zip(LEVEL_NAMES, bucket.level_hours, strict=True)}
+    columns = {"start": bucket.start, "until": bucket.until, **to_columns(bucket.flows), **to_columns(bucket.amounts)}
+    columns |= {f"{name}_hours": hours for name, hours in zip(AMOUNT_NAMES, bucket.amount_hours, strict=True)}
     for name, peak in zip(PEAK_NAMES, bucket.peaks, strict=True):
         columns |= {f"{name}_{part}": value for part, value in to_columns(peak).items()}
     return columns
 
 
-def _levels_of(row: Mapping[str, Any]) -> Levels:
-    return Levels(**{name: row[name] for name in LEVEL_NAMES})
+def _amounts_of(row: Mapping[str, Any]) -> Amounts:
+    return Amounts(**{name: row[name] for name in AMOUNT_NAMES})
 
 
-def _to_levels(rows: Sequence[Mapping[str, Any]]) -> dict[Account, KnownLevels]:
-    return {_account_of(row): KnownLevels(since=row["since"], levels=_levels_of(row)) for row in rows}
+def _to_amounts(rows: Sequence[Mapping[str, Any]]) -> dict[Consumer, KnownAmounts]:
+    return {_consumer_of(row): KnownAmounts(since=row["since"], amounts=_amounts_of(row)) for row in rows}
 
 
-def _account_of(row: Mapping[str, Any]) -> Account:
-    return Account(ProjectId(row["project_id"]), BranchId(row["branch_id"]) if row["branch_id"] else None)
+def _consumer_of(row: Mapping[str, Any]) -> Consumer:
+    return Consumer(ProjectId(row["project_id"]), BranchId(row["branch_id"]) if row["branch_id"] else None)
 
 
-def _account_columns(account: Account) -> dict[str, str]:
-    return {"project_id": account.project_id, "branch_id": account.branch_id or ""}
+def _consumer_columns(consumer: Consumer) -> dict[str, str]:
+    return {"project_id": consumer.project_id, "branch_id": consumer.branch_id or ""}
 
 
-def _account_params(accounts: Collection[Account]) -> dict[str, list[str]]:
+def _consumer_params(consumers: Collection[Consumer]) -> dict[str, list[str]]:
     return {
-        "projects": list({account.project_id for account in accounts}),
-        "branches": list({account.branch_id or "" for account in accounts}),
+        "projects": list({consumer.project_id for consumer in consumers}),
+        "branches": list({consumer.branch_id or "" for consumer in consumers}),
     }
 
 
-def _key(account: Account, granularity: Granularity, since: datetime) -> dict[str, Any]:
-    columns = {"granularity": granularity.value, **_account_columns(account), "since": since}
+def _key(consumer: Consumer, granularity: Granularity, since: datetime) -> dict[str, Any]:
+    columns = {"granularity": granularity.value, **_consumer_columns(consumer), "since": since}
     return {f"own_{name}": value for name, value in columns.items()}

@@ -34,7 +34,7 @@ from bough.store.roles import Roles
 from bough.store.sessions import Links, Sessions
 from bough.store.snapshot_schedules import SnapshotSchedules
 from bough.store.snapshots import Snapshots
-from bough.store.storage_levels import StorageLevels
+from bough.store.stored_amounts import StoredAmounts
 from bough.store.transfer_requests import TransferRequests
 from bough.store.unused_branches import UnusedBranches
 from bough.store.usage import GatewayWorkers, Usages
@@ -78,7 +78,7 @@ class Rows:
         self.usage = Usages(connection)
         self.consumption = Consumption(connection)
         self.consumption_reads = ConsumptionReads(connection)
-        self.storage_levels = StorageLevels(connection)
+        self.stored_amounts = StoredAmounts(connection)
         self.metrics = Metrics(connection)
         self.metric_roll_ups = MetricRollUps(connection)
         self.gateway_workers = GatewayWorkers(connection)

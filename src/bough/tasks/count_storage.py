@@ -17,7 +17,7 @@ class CountStorage:
     async def run(self) -> str:
         async with self._store.read(slow=True) as rows:
             has_new_terms = bool(await rows.consumption.list_changed_terms())
-            changed = await rows.storage_levels.list_changed()
+            changed = await rows.stored_amounts.list_changed()
         if has_new_terms:
             async with self._store.transaction(durable=False) as rows:
                 now = clock.now()
@@ -25,5 +25,5 @@ class CountStorage:
                 await counting.follow_terms(rows, now)
         async for chunk in iterate_chunks(changed, BATCH_SIZE):
             async with self._store.transaction(durable=False) as rows:
-                await counting.count(rows, clock.now(), levels=chunk)
+                await counting.count(rows, clock.now(), amounts=chunk)
         return ""

@@ -47,12 +47,12 @@ async def get_account_consumption(
     include_v1_metrics: IncludeV1 = False,
 ) -> Response:
     """Get the consumption of all projects of an organization together, by default of the caller's own."""
-    window = query.to_window(granularity, begin, to)
+    span = query.to_span(granularity, begin, to)
     chosen = views.with_required(_parse_v1_metrics(request, ACCOUNT_METRICS, includes_all=include_v1_metrics))
     owner = _organization(caller, org_id, right=OrgRight.SEE_CONSUMPTION)
-    history = History(owner, window, chosen)
+    history = History(owner, span, chosen)
     async with services.store.read(slow=True) as rows:
-        found = await rows.consumption_reads.list_projects(Range(org_id=owner, start=window.start))
+        found = await rows.consumption_reads.list_projects(Range(org_id=owner, start=span.start))
         total = add_up_periods([periods async for _, periods in history.read_projects(rows, found)])
     return views.write_response("periods", views.PeriodWriter(chosen, is_v2=False).write(total))
 
@@ -73,9 +73,9 @@ async def get_projects_consumption(
     cursor: query.Cursor = None,
 ) -> Response:
     """Get the consumption of each project of an organization, by default of the caller's own, newest first."""
-    window = query.to_window(granularity, begin, to)
+    span = query.to_span(granularity, begin, to)
     chosen = views.with_required(_parse_v1_metrics(request, PROJECT_METRICS, includes_all=include_v1_metrics))
-    history = History(_organization(caller, org_id), window, chosen)
+    history = History(_organization(caller, org_id), span, chosen)
     page = _ProjectPage(history, query.parse_ids(request, "project_ids", ProjectId), limit, cursor)
     return await page.answer(caller, services, is_v2=False)
 
@@ -95,9 +95,9 @@ async def get_projects_consumption_v2(
     cursor: query.Cursor = None,
 ) -> Response:
     """Get the metrics of each project of an organization, newest first. `metrics` is required."""
-    window = query.to_window(granularity, begin, to)
+    span = query.to_span(granularity, begin, to)
     chosen = query.parse_metrics(request, PROJECT_METRICS_V2, is_required=True)
-    history = History(_organization(caller, org_id), window, chosen)
+    history = History(_organization(caller, org_id), span, chosen)
     page = _ProjectPage(history, query.parse_ids(request, "project_ids", ProjectId), limit, cursor)
     return await page.answer(caller, services, is_v2=True)
 
@@ -118,13 +118,13 @@ async def get_branches_consumption_v2(
     cursor: query.Cursor = None,
 ) -> Response:
     """Get the metrics of each branch of the given projects. `metrics` and `project_ids` are required."""
-    window = query.to_window(granularity, begin, to)
+    span = query.to_span(granularity, begin, to)
     chosen = query.parse_metrics(request, BRANCH_METRICS_V2, is_required=True)
     only = query.parse_ids(request, "project_ids", ProjectId)
     if only is None:
         raise Invalid("project_ids: name at least one project.")
     only_branches = query.parse_ids(request, "branch_ids", BranchId)
-    history = History(_organization(caller, org_id), window, chosen)
+    history = History(_organization(caller, org_id), span, chosen)
     after = BranchId.parse(cursor) if cursor else None
     async with services.store.read(slow=True) as rows:
         await _check_cursor(rows, after)
@@ -169,7 +169,7 @@ def _organization(caller: Principal, org_id: str | None, *, right: OrgRight = Or
 async def _range(rows: Rows, caller: Principal, history: History, only: Sequence[ProjectId] | None = None) -> Range:
     membership = caller.memberships[history.org_id]
     readable = await levels.find_reachable_projects(rows, caller, [membership], AccessLevel.VIEWER)
-    return Range(org_id=history.org_id, start=history.window.start, only=only, readable=readable[history.org_id])
+    return Range(org_id=history.org_id, start=history.span.start, only=only, readable=readable[history.org_id])
 
 
 async def _check_cursor(rows: Rows, cursor: ProjectId | BranchId | None) -> None:

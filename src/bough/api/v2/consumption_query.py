@@ -12,7 +12,7 @@ from bough.api.v2.branch_bodies import Timestamp
 from bough.domain.calendar_month import start_of_month
 from bough.domain.consumption import Granularity
 from bough.domain.consumption_metrics import Metric, select_metrics
-from bough.domain.consumption_periods import Window
+from bough.domain.consumption_periods import BucketSpan
 from bough.errors import CapacityExceeded, Invalid
 from bough.ids import Id
 
@@ -31,7 +31,7 @@ Ids = Annotated[list[Text] | None, Query(description="Ids, repeated or joined by
 Cursor = Annotated[Text | None, Query()]
 
 
-def to_window(granularity: Granularity, begin: datetime, end: datetime) -> Window:
+def to_span(granularity: Granularity, begin: datetime, end: datetime) -> BucketSpan:
     """Round both ends down; the result contains at least one bucket."""
     now = clock.now()
     earliest = _earliest(granularity, now)
@@ -49,7 +49,7 @@ def to_window(granularity: Granularity, begin: datetime, end: datetime) -> Windo
         raise _out_of_range("from is after to. Exchange them.")
     if start == stop and start <= now:
         stop = granularity.end_of(start)
-    return Window(granularity=granularity, start=start, end=min(stop, now), now=now)
+    return BucketSpan(granularity=granularity, start=start, end=min(stop, now), now=now)
 
 
 def _earliest(granularity: Granularity, now: datetime) -> datetime:

@@ -1,4 +1,4 @@
-"""Moves usage and changed levels into the consumption history.
+"""Moves usage and changed amounts into the consumption history.
 
 Everything happens in one transaction: what is added to the buckets is deducted from the usage of the endpoints, so a
 crash neither loses nor doubles it. Buckets of an hour, a day and a month are written together and agree.
@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from bough.chunks import iterate_chunks
-from bough.domain.consumption import Bucket, Flows, Granularity, Levels, record
+from bough.domain.consumption import Amounts, Bucket, Flows, Granularity, record
 from bough.domain.consumption_periods import ProjectTerm
 from bough.ids import ProjectId
-from bough.store.consumption import Account, BucketChange, KnownLevels, OwnedProject
-from bough.store.storage_levels import BranchLevels
+from bough.store.consumption import BucketChange, Consumer, KnownAmounts, OwnedProject
 from bough.store.store import Rows
+from bough.store.stored_amounts import BranchAmounts
 from bough.store.usage import UncountedUsage
 
-_BATCH_SIZE = 100  # accounts that are read and written together
+_BATCH_SIZE = 100  # consumers that are read and written together
 _TICK = timedelta(microseconds=1)
 
 
 @dataclass(slots=True)
 class _Change:
-    """What is recorded for one account."""
+    """What is recorded for one consumer."""
 
     flows: Flows = field(default_factory=Flows)
-    levels: Levels | None = None  # None: they stay
-    more: Levels = field(default_factory=Levels)  # of a project: what is added to its levels
+    amounts: Amounts | None = None  # None: they stay
+    more: Amounts = field(default_factory=Amounts)  # of a project: what is added to its amounts
 
 
 async def count(
@@ -35,10 +35,10 @@ async def count(
     at: datetime,
     *,
     project_id: ProjectId | None = None,
-    levels: Sequence[BranchLevels] = (),
+    amounts: Sequence[BranchAmounts] = (),
     only_time: bool = False,
 ) -> None:
-    """Count the usage of all projects, or of one, until `at`, and these levels since then.
+    """Count the usage of all projects, or of one, until `at`, and these amounts since then.
 
     With `only_time` the running time of computes is counted and nothing else.
     """
@@ -46,8 +46,8 @@ async def count(
     uncounted = [_restrict(each, only_time=only_time) for each in await rows.usage.lock_uncounted(project_id)]
     uncounted = [each for each in uncounted if each.flows != Flows()]
     changes = _collect_flows(uncounted)
-    await _add_levels(rows, changes, levels)
-    project_ids = {account.project_id for account in changes}
+    await _add_amounts(rows, changes, amounts)
+    project_ids = {consumer.project_id for consumer in changes}
     await _start_first_terms(rows, project_ids, began_at, at)
     await _record(rows, changes, at)
     await rows.usage.deduct([(each.endpoint_id, each.flows) for each in uncounted], remains=only_time)
@@ -72,24 +72,24 @@ def _restrict(usage: UncountedUsage, *, only_time: bool) -> UncountedUsage:
     )
 
 
-def _collect_flows(uncounted: Iterable[UncountedUsage]) -> dict[Account, _Change]:
-    changes: dict[Account, _Change] = {}
+def _collect_flows(uncounted: Iterable[UncountedUsage]) -> dict[Consumer, _Change]:
+    changes: dict[Consumer, _Change] = {}
     for each in uncounted:
-        for account in (Account(each.project_id, each.branch_id), Account(each.project_id)):
-            change = changes.setdefault(account, _Change())
+        for consumer in (Consumer(each.project_id, each.branch_id), Consumer(each.project_id)):
+            change = changes.setdefault(consumer, _Change())
             change.flows += each.flows
     return changes
 
 
-async def _add_levels(rows: Rows, changes: dict[Account, _Change], levels: Sequence[BranchLevels]) -> None:
-    async for chunk in iterate_chunks(levels, _BATCH_SIZE):
-        known = await rows.consumption.get_levels([Account(each.project_id, each.branch_id) for each in chunk])
+async def _add_amounts(rows: Rows, changes: dict[Consumer, _Change], amounts: Sequence[BranchAmounts]) -> None:
+    async for chunk in iterate_chunks(amounts, _BATCH_SIZE):
+        known = await rows.consumption.get_amounts([Consumer(each.project_id, each.branch_id) for each in chunk])
         for each in chunk:
-            account = Account(each.project_id, each.branch_id)
-            before = known[account].levels if account in known else Levels()
-            changes.setdefault(account, _Change()).levels = each.levels
-            project = changes.setdefault(Account(each.project_id), _Change())
-            project.more += each.levels - before
+            consumer = Consumer(each.project_id, each.branch_id)
+            before = known[consumer].amounts if consumer in known else Amounts()
+            changes.setdefault(consumer, _Change()).amounts = each.amounts
+            project = changes.setdefault(Consumer(each.project_id), _Change())
+            project.more += each.amounts - before
 
 
 async def _start_first_terms(rows: Rows, projects: Collection[ProjectId], began_at: datetime, at: datetime) -> None:
@@ -102,18 +102,20 @@ async def _start_first_terms(rows: Rows, projects: Collection[ProjectId], began_
 async def _start_first_term(rows: Rows, owned: OwnedProject, began_at: datetime, at: datetime) -> None:
     since = min(max(owned.created_at, began_at), at)
     await rows.consumption.start_term(_term(owned, since, is_first=True))
-    await rows.consumption.save_levels({Account(owned.project_id): KnownLevels(since=since, levels=Levels())}, known=())
+    await rows.consumption.save_amounts(
+        {Consumer(owned.project_id): KnownAmounts(since=since, amounts=Amounts())}, known=()
+    )
 
 
 async def _change_term(rows: Rows, owned: OwnedProject, at: datetime) -> None:
-    """Let the levels of the project and its branches end with the old term and begin with the new one."""
-    held = await rows.consumption.list_levels(owned.project_id)
+    """Let the amounts of the project and its branches end with the old term and begin with the new one."""
+    held = await rows.consumption.list_amounts(owned.project_id)
     since = max([at, *(each.since + _TICK for each in held.values())])
-    await _record(rows, {account: _Change(levels=Levels()) for account in held}, since)
+    await _record(rows, {consumer: _Change(amounts=Amounts()) for consumer in held}, since)
     await rows.consumption.start_term(_term(owned, since))
-    begun = {account: KnownLevels(since=since, levels=Levels()) for account in held}
-    await rows.consumption.save_levels(begun, known=held)
-    await _record(rows, {account: _Change(levels=each.levels) for account, each in held.items()}, since)
+    begun = {consumer: KnownAmounts(since=since, amounts=Amounts()) for consumer in held}
+    await rows.consumption.save_amounts(begun, known=held)
+    await _record(rows, {consumer: _Change(amounts=each.amounts) for consumer, each in held.items()}, since)
 
 
 def _term(owned: OwnedProject, since: datetime, *, is_first: bool = False) -> ProjectTerm:
@@ -122,58 +124,60 @@ def _term(owned: OwnedProject, since: datetime, *, is_first: bool = False) -> Pr
     )
 
 
-async def _record(rows: Rows, changes: Mapping[Account, _Change], at: datetime) -> None:
+async def _record(rows: Rows, changes: Mapping[Consumer, _Change], at: datetime) -> None:
     async for chunk in iterate_chunks(list(changes), _BATCH_SIZE):
-        known = await rows.consumption.get_levels({*chunk, *(Account(each.project_id) for each in chunk)})
+        known = await rows.consumption.get_amounts({*chunk, *(Consumer(each.project_id) for each in chunk)})
         newest = await rows.consumption.get_newest_buckets(chunk)
-        after: dict[Account, KnownLevels] = {}
+        after: dict[Consumer, KnownAmounts] = {}
         buckets: list[BucketChange] = []
-        for account in chunk:
-            change, before = changes[account], known.get(account)
-            if before is None and Account(account.project_id) not in known:
+        for consumer in chunk:
+            change, before = changes[consumer], known.get(consumer)
+            if before is None and Consumer(consumer.project_id) not in known:
                 continue  # the project was removed meanwhile
             if before is None:
                 # A branch is counted since its project's term began, or since it was created, which is the same here:
                 # before, it stored nothing.
-                before = KnownLevels(since=known[Account(account.project_id)].since, levels=Levels())
-            levels = (before.levels if change.levels is None else change.levels) + change.more
-            after[account] = KnownLevels(since=before.since, levels=levels)
+                before = KnownAmounts(since=known[Consumer(consumer.project_id)].since, amounts=Amounts())
+            amounts = (before.amounts if change.amounts is None else change.amounts) + change.more
+            after[consumer] = KnownAmounts(since=before.since, amounts=amounts)
             for granularity in Granularity:
-                bucket = newest.get((account, granularity))
-                writer = _BucketWriter(rows, account, granularity, before)
-                buckets += await writer.write(bucket, at, change.flows, levels)
+                bucket = newest.get((consumer, granularity))
+                writer = _BucketWriter(rows, consumer, granularity, before)
+                buckets += await writer.write(bucket, at, change.flows, amounts)
         await rows.consumption.save_buckets(buckets)
-        await rows.consumption.save_levels(after, known=known)
+        await rows.consumption.save_amounts(after, known=known)
 
 
 @dataclass(frozen=True, slots=True)
 class _BucketWriter:
     rows: Rows
-    account: Account
+    consumer: Consumer
     granularity: Granularity
-    before: KnownLevels
+    before: KnownAmounts
 
-    async def write(self, newest: Bucket | None, at: datetime, flows: Flows, levels: Levels) -> list[BucketChange]:
+    async def write(self, newest: Bucket | None, at: datetime, flows: Flows, amounts: Amounts) -> list[BucketChange]:
         start = self.granularity.start_of(at)
         if newest is not None and newest.start > start:
             newest, later = await self._go_back(start)
             flows = sum(later, flows)
         known = None if newest is None else newest.start
         if newest is None:
-            newest = Bucket.begin(start, max(start, min(self.before.since, at)), self.before.levels)
+            newest = Bucket.begin(start, max(start, min(self.before.since, at)), self.before.amounts)
         return [
             BucketChange(
-                account=self.account,
+                consumer=self.consumer,
                 granularity=self.granularity,
                 since=self.before.since,
                 bucket=bucket,
                 is_new=bucket.start != known,
             )
-            for bucket in record(newest, self.granularity, at, flows, levels)
+            for bucket in record(newest, self.granularity, at, flows, amounts)
         ]
 
     async def _go_back(self, start: datetime) -> tuple[Bucket | None, list[Flows]]:
         """The clock was set back: what was counted for later buckets belongs to the present one."""
-        later = await self.rows.consumption.take_later_buckets(self.account, self.granularity, self.before.since, start)
-        found = await self.rows.consumption.get_newest_buckets([self.account])
-        return found.get((self.account, self.granularity)), [each.flows for each in later]
+        later = await self.rows.consumption.take_later_buckets(
+            self.consumer, self.granularity, self.before.since, start
+        )
+        found = await self.rows.consumption.get_newest_buckets([self.consumer])
+        return found.get((self.consumer, self.granularity)), [each.flows for each in later]

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from bough.chunks import iterate_chunks
 from bough.domain.consumption_metrics import Evaluator, Metric
-from bough.domain.consumption_periods import Owner, Period, PeriodBuilder, ProjectTerm, StoredBucket, Window
+from bough.domain.consumption_periods import BucketSpan, Lifetime, Period, PeriodBuilder, ProjectTerm, StoredBucket
 from bough.ids import BranchId, OrganizationId, ProjectId
 from bough.store.consumption_reads import BucketQuery, Buckets, CountedBranch, CountedProject
 from bough.store.store import Rows
@@ -14,14 +14,14 @@ _BATCH_SIZE = 20  # projects or branches that are computed before others get a t
 
 
 class History:
-    """What is read: the buckets of an organization in a window."""
+    """What is read: the buckets of an organization in a span."""
 
-    def __init__(self, org_id: OrganizationId, window: Window, metrics: Sequence[Metric]) -> None:
+    def __init__(self, org_id: OrganizationId, span: BucketSpan, metrics: Sequence[Metric]) -> None:
         self.org_id = org_id
-        self.window = window
+        self.span = span
         self.metrics = tuple(metrics)
         self._evaluator = Evaluator(metrics)
-        self._builder = PeriodBuilder(window, self._evaluator)
+        self._builder = PeriodBuilder(span, self._evaluator)
 
     async def read_projects(
         self, rows: Rows, found: Sequence[CountedProject]
@@ -30,8 +30,8 @@ class History:
             terms = await rows.consumption_reads.list_terms([each.id for each in chunk])
             buckets = await self._read_buckets(rows, [each.id for each in chunk])
             for each in chunk:
-                owner = Owner(created_at=each.created_at, deleted_at=each.deleted_at)
-                yield each, self._build(owner, terms.get(each.id, ()), buckets.get((each.id, ""), {}))
+                lifetime = Lifetime(created_at=each.created_at, deleted_at=each.deleted_at)
+                yield each, self._build(lifetime, terms.get(each.id, ()), buckets.get((each.id, ""), {}))
 
     async def read_branches(
         self, rows: Rows, found: Sequence[CountedBranch]
@@ -41,24 +41,24 @@ class History:
             terms = await rows.consumption_reads.list_terms(projects)
             buckets = await self._read_buckets(rows, projects, [each.id for each in chunk])
             for each in chunk:
-                owner = Owner(created_at=each.created_at, deleted_at=each.deleted_at)
+                lifetime = Lifetime(created_at=each.created_at, deleted_at=each.deleted_at)
                 own = buckets.get((each.project_id, each.id), {})
-                yield each, self._build(owner, terms.get(each.project_id, ()), own)
+                yield each, self._build(lifetime, terms.get(each.project_id, ()), own)
 
     def _build(
-        self, owner: Owner, terms: Sequence[ProjectTerm], buckets: Mapping[datetime, Sequence[StoredBucket]]
+        self, lifetime: Lifetime, terms: Sequence[ProjectTerm], buckets: Mapping[datetime, Sequence[StoredBucket]]
     ) -> list[Period]:
         """Without a term, nothing of the project has been counted yet."""
-        return self._builder.build(owner, [term for term in terms if term.org_id == self.org_id], buckets)
+        return self._builder.build(lifetime, [term for term in terms if term.org_id == self.org_id], buckets)
 
     async def _read_buckets(
         self, rows: Rows, project_ids: Sequence[ProjectId], branch_ids: Sequence[BranchId] | None = None
     ) -> Buckets:
         return await rows.consumption_reads.list_buckets(
             BucketQuery(
-                granularity=self.window.granularity,
-                start=self.window.start,
-                end=self.window.end,
+                granularity=self.span.granularity,
+                start=self.span.start,
+                end=self.span.end,
                 project_ids=project_ids,
                 branch_ids=branch_ids,
                 columns=self._evaluator.columns,

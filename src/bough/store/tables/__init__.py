@@ -2,7 +2,7 @@
 
 from bough.store.tables.branches import branch_lineages, branches, lineages, snapshot_schedules, snapshots, volumes
 from bough.store.tables.columns import metadata
-from bough.store.tables.consumption import consumption, consumption_levels, consumption_state, project_terms
+from bough.store.tables.consumption import consumption, consumption_amounts, consumption_state, project_terms
 from bough.store.tables.metrics import metric_chunks, metric_counters, metric_samples
 from bough.store.tables.people import (
     api_keys,
@@ -34,7 +34,7 @@ __all__ = [
     "branch_lineages",
     "branches",
     "consumption",
-    "consumption_levels",
+    "consumption_amounts",
     "consumption_state",
     "databases",
     "endpoints",

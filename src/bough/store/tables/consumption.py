@@ -4,7 +4,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bough.domain.consumption import FLOW_NAMES, LEVEL_NAMES, PEAK_NAMES, Flows
+from bough.domain.consumption import AMOUNT_NAMES, FLOW_NAMES, PEAK_NAMES, Flows
 from bough.store.tables.columns import boolean, metadata, text, timestamp
 
 _SECONDS = [name for name in FLOW_NAMES if isinstance(getattr(Flows(), name), float)]
@@ -14,7 +14,7 @@ def _number(name: str, kind: Any = sa.BigInteger) -> sa.Column[int | float]:
     return sa.Column(name, kind, nullable=False)
 
 
-# One row per hour, day and month in which something was used or a level changed, of each project (branch_id is empty)
+# One row per hour, day and month in which something was used or a amount changed, of each project (branch_id is empty)
 # and of each branch.
 consumption = sa.Table(
     "consumption",
@@ -26,21 +26,21 @@ consumption = sa.Table(
     timestamp("since", primary_key=True),  # the start of the project's term
     timestamp("until"),
     *[_number(name, sa.Float if name in _SECONDS else sa.BigInteger) for name in FLOW_NAMES],
-    *[_number(name) for name in LEVEL_NAMES],
-    *[_number(f"{name}_hours", sa.Float) for name in LEVEL_NAMES],
+    *[_number(name) for name in AMOUNT_NAMES],
+    *[_number(f"{name}_hours", sa.Float) for name in AMOUNT_NAMES],
     *[_number(f"{name}_{part}") for name in PEAK_NAMES for part in ("highest", "past_hours", "last_hour")],
     sa.Index(None, "granularity", "start"),
     sqlite_with_rowid=False,
 )
 
-# The levels that the newest buckets of a project or branch have, and the term that these belong to.
-consumption_levels = sa.Table(
-    "consumption_levels",
+# The amounts that the newest buckets of a project or branch have, and the term that these belong to.
+consumption_amounts = sa.Table(
+    "consumption_amounts",
     metadata,
     text("project_id", primary_key=True),
     text("branch_id", primary_key=True),
     timestamp("since"),
-    *[_number(name) for name in LEVEL_NAMES],
+    *[_number(name) for name in AMOUNT_NAMES],
 )
 
 project_terms = sa.Table(

@@ -1,4 +1,4 @@
-"""The consumption history: buckets, levels and terms. The usage of endpoints becomes what is not counted there yet."""
+"""The consumption history: buckets, amounts and terms. The usage of endpoints becomes what is not counted there yet."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,7 @@ depends_on = None
 
 _SECONDS = ("active_seconds", "compute_seconds", "cpu_seconds")
 _BYTES = ("bytes_in", "bytes_out", "private_in", "private_out", "written_bytes")
-_LEVELS = (
+_AMOUNTS = (
     "root_bytes",
     "child_bytes",
     "history_bytes",
@@ -31,7 +31,7 @@ _PEAKS = [
 
 def upgrade() -> None:
     _add_buckets()
-    _add_levels_and_terms()
+    _add_amounts_and_terms()
     _change_usage()
 
 
@@ -46,8 +46,8 @@ def _add_buckets() -> None:
         sa.Column("until", UtcDateTime(), nullable=False),
         *_columns(sa.Float, *_SECONDS),
         *_columns(sa.BigInteger, *_BYTES),
-        *_columns(sa.BigInteger, *_LEVELS),
-        *_columns(sa.Float, *(f"{name}_hours" for name in _LEVELS)),
+        *_columns(sa.BigInteger, *_AMOUNTS),
+        *_columns(sa.Float, *(f"{name}_hours" for name in _AMOUNTS)),
         *_columns(sa.BigInteger, *_PEAKS),
         sa.PrimaryKeyConstraint("granularity", "project_id", "branch_id", "start", "since", name="pk_consumption"),
         sqlite_with_rowid=False,
@@ -55,14 +55,14 @@ def _add_buckets() -> None:
     op.create_index("ix_consumption_granularity_start", "consumption", ["granularity", "start"])
 
 
-def _add_levels_and_terms() -> None:
+def _add_amounts_and_terms() -> None:
     op.create_table(
-        "consumption_levels",
+        "consumption_amounts",
         sa.Column("project_id", sa.Text(), nullable=False),
         sa.Column("branch_id", sa.Text(), nullable=False),
         sa.Column("since", UtcDateTime(), nullable=False),
-        *_columns(sa.BigInteger, *_LEVELS),
-        sa.PrimaryKeyConstraint("project_id", "branch_id", name="pk_consumption_levels"),
+        *_columns(sa.BigInteger, *_AMOUNTS),
+        sa.PrimaryKeyConstraint("project_id", "branch_id", name="pk_consumption_amounts"),
     )
     op.create_table(
         "project_terms",

@@ -6,10 +6,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bough.domain.consumption import LEVEL_NAMES, Levels
+from bough.domain.consumption import AMOUNT_NAMES, Amounts
 from bough.ids import BranchId, ProjectId
 from bough.store.queries import Queries
-from bough.store.tables import branch_lineages, branches, consumption_levels, lineages, projects, snapshots
+from bough.store.tables import branch_lineages, branches, consumption_amounts, lineages, projects, snapshots
 
 _is_live = sa.and_(branches.c.deleted_at.is_(None), projects.c.deleted_at.is_(None))
 _is_root = branches.c.parent_id.is_(None)
@@ -73,44 +73,44 @@ _current = {
     "logical_bytes": _if_live(_logical),
 }
 _CHANGED = (
-    sa.select(branches.c.project_id, branches.c.id, *(_current[name].label(name) for name in LEVEL_NAMES))
+    sa.select(branches.c.project_id, branches.c.id, *(_current[name].label(name) for name in AMOUNT_NAMES))
     .join(projects, projects.c.id == branches.c.project_id)
     .outerjoin(_history, _history.c.branch_id == branches.c.id)
     .outerjoin(_snapshots, _snapshots.c.branch_id == branches.c.id)
     .outerjoin(
-        consumption_levels,
+        consumption_amounts,
         sa.and_(
-            consumption_levels.c.project_id == branches.c.project_id, consumption_levels.c.branch_id == branches.c.id
+            consumption_amounts.c.project_id == branches.c.project_id, consumption_amounts.c.branch_id == branches.c.id
         ),
     )
-    .where(sa.or_(*(_current[name] != sa.func.coalesce(consumption_levels.c[name], 0) for name in LEVEL_NAMES)))
+    .where(sa.or_(*(_current[name] != sa.func.coalesce(consumption_amounts.c[name], 0) for name in AMOUNT_NAMES)))
     .order_by(branches.c.project_id, branches.c.id)
 )
 # Branches whose rows no longer exist.
-_REMOVED = sa.select(consumption_levels.c.project_id, consumption_levels.c.branch_id).where(
-    consumption_levels.c.branch_id != "",
-    ~sa.exists().where(branches.c.id == consumption_levels.c.branch_id),
-    sa.or_(*(consumption_levels.c[name] != 0 for name in LEVEL_NAMES)),
+_REMOVED = sa.select(consumption_amounts.c.project_id, consumption_amounts.c.branch_id).where(
+    consumption_amounts.c.branch_id != "",
+    ~sa.exists().where(branches.c.id == consumption_amounts.c.branch_id),
+    sa.or_(*(consumption_amounts.c[name] != 0 for name in AMOUNT_NAMES)),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BranchLevels:
+class BranchAmounts:
     project_id: ProjectId
     branch_id: BranchId
-    levels: Levels
+    amounts: Amounts
 
 
-class StorageLevels(Queries):
-    async def list_changed(self) -> list[BranchLevels]:
+class StoredAmounts(Queries):
+    async def list_changed(self) -> list[BranchAmounts]:
         """Compare every branch with what is known: for a periodic task, with a slow read."""
-        changed = [_to_branch_levels(row, row["id"]) for row in await self._all(_CHANGED)]
-        return changed + [_to_branch_levels(row, row["branch_id"]) for row in await self._all(_REMOVED)]
+        changed = [_to_branch_amounts(row, row["id"]) for row in await self._all(_CHANGED)]
+        return changed + [_to_branch_amounts(row, row["branch_id"]) for row in await self._all(_REMOVED)]
 
 
-def _to_branch_levels(row: Mapping[str, Any], branch_id: str) -> BranchLevels:
-    return BranchLevels(
+def _to_branch_amounts(row: Mapping[str, Any], branch_id: str) -> BranchAmounts:
+    return BranchAmounts(
         project_id=ProjectId(row["project_id"]),
         branch_id=BranchId(branch_id),
-        levels=Levels(**{name: int(row.get(name) or 0) for name in LEVEL_NAMES}),
+        amounts=Amounts(**{name: int(row.get(name) or 0) for name in AMOUNT_NAMES}),
     )
