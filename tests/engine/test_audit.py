@@ -159,7 +159,7 @@ async def test_an_entry_is_collected_once_whatever_ends_the_collection(
     await compute.fetch_value("select 1")
     first = await read_entries(compute)
     await compute.fetch_value("select 2")
-    monkeypatch.setattr("bough.engine.local.computes.audit_collection._State.write", fail)
+    monkeypatch.setattr("bough.engine.local.computes.audit_collection._CollectionState.write", fail)
     with pytest.raises(KeyboardInterrupt):
         home.engine._components.audit_logs.collect_all()  # ends after the entries and before their position
     monkeypatch.undo()

@@ -272,7 +272,7 @@ async def test_a_build_without_a_template_does_not_serve_at_all(home: EngineHome
 async def test_libraries_that_wait_for_a_start_need_a_restart(home: EngineHome) -> None:
     compute = await home.create_compute()
     before = compute.spec.settings
-    preloaded = {**before, **preload_libraries.build_settings(["pg_stat_statements"])}
+    preloaded = {**before, **preload_libraries.build_settings(["pg_stat_statements", "auto_explain"])}
     assert await compute.start(settings=preloaded) is Readiness.READY
     need = (await list_needs(home))[compute.spec.endpoint_id]
     assert (need.reasons, need.is_waiting_for_base) == ((RestartReason.SETTINGS,), False)
@@ -282,7 +282,7 @@ async def test_libraries_that_wait_for_a_start_need_a_restart(home: EngineHome) 
     await compute.start(settings=preloaded)
     await restart(compute)
     assert await list_needs(home) == {}
-    assert await compute.fetch_value("show shared_preload_libraries") == "pg_stat_statements"
+    assert await compute.fetch_value("show shared_preload_libraries") == "pg_stat_statements,auto_explain"
 
 
 async def test_a_server_that_is_killed_while_it_starts_is_tried_three_times(

@@ -1,5 +1,6 @@
 """Read replicas: created by the API, maintained by the platform, and served at their own hosts."""
 
+import re
 import shutil
 from datetime import timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from bough.control.platform.shutdown import stop_all_computes
 from bough.domain.operation import OperationKind
 from bough.engine.port import ReplicaState
 from bough.ids import EndpointId
+from bough.tasks.measure_branches import MeasureBranches
 from journeys.platform_actions import add_replica, run_tasks_and_operations, wake
 from journeys.pooled.connections import with_address
 from journeys.served_project import ServedProject, fetch_value
@@ -234,11 +236,19 @@ async def test_its_lag_is_among_the_figures(platform: Platform) -> None:
     replica = await add_replica(platform, created)
     await platform.query(created, "insert into t values (2)")
     await wait_for_count(platform, replica, 2)
+
+    async def read_lag() -> list[str]:
+        """Sessions of tasks may write WAL, too, which the replica has a moment later."""
+        measure._measured.clear()
+        await measure.run()
+        metrics = (await platform.client.get("/metrics")).text
+        assert f'bough_replica_lag_bytes{{endpoint_id="{created["endpoints"][0]["id"]}"}}' not in metrics
+        return re.findall(rf'bough_replica_lag_\w+{{endpoint_id="{replica}"}} (\S+)', metrics)
+
     await platform.run_tasks()
-    metrics = (await platform.client.get("/metrics")).text
-    assert f'bough_replica_lag_bytes{{endpoint_id="{replica}"}} 0.0' in metrics
-    assert f'bough_replica_lag_seconds{{endpoint_id="{replica}"}} 0.0' in metrics
-    assert f'bough_replica_lag_bytes{{endpoint_id="{created["endpoints"][0]["id"]}"}}' not in metrics
+    tasks = [task for loop in platform.inner.loops for task in loop.tasks]
+    measure = next(task for task in tasks if isinstance(task, MeasureBranches))
+    await wait_until_equal(read_lag, ["0.0", "0.0"])
 
 
 async def test_it_falls_asleep_and_does_not_keep_its_writer_from_it(

@@ -39,6 +39,7 @@ MODULES_WITHOUT_TENANT_FILES = {
     "engine/local/computes/audit_files.py": "folders of the platform, in which a tenant can create and replace nothing",
     "engine/local/computes/audit_collection.py": "the same folders, and the folder of logs (0700)",
     "engine/local/computes/audit_logs.py": "the folder of these folders",
+    "engine/local/machine_usage.py": "/proc, written by the kernel",
     "engine/local/computes/process_usage.py": "/proc, with content of bounded size from the kernel",
     "engine/local/warm/pool.py": "/proc/meminfo",
     "tasks/cleanup.py": "the folder of logs (0700); a tenant has only a descriptor of its log",
@@ -99,6 +100,9 @@ ALLOWED_FUNCTIONS: dict[str, dict[str, str]] = {
         "_is_same_folder": "names in the folder of sockets, which belongs to the platform"
     },
     "engine/local/collations.py": {"_read": _VOLUME_RECORD},
+    "engine/local/build_uses.py": {"BuildUses.record_running": "the volume folder itself"},
+    "engine/local/sampling.py": {"LocalSampling._open": "opens a session"},
+    "engine/local/volumes/build_use.py": dict.fromkeys(("BuildUse.read", "read_checked_install"), _VOLUME_RECORD),
     "engine/local/extension_uses.py": {"UseCheck.__call__": "the folder of volumes itself"},
     "engine/local/volumes/extension_record.py": {"ExtensionRecord.read": _VOLUME_RECORD},
     "cli/extensions/list.py": {"_find_state": "libraries of builds in the cache"},
