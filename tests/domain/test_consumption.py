@@ -15,6 +15,7 @@ from bough.domain.consumption_metrics import (
     PROJECT_METRICS,
     PROJECT_METRICS_V2,
     Evaluator,
+    StoredBucket,
     select_metrics,
 )
 from bough.domain.consumption_periods import (
@@ -23,7 +24,6 @@ from bough.domain.consumption_periods import (
     Period,
     PeriodBuilder,
     ProjectTerm,
-    StoredBucket,
     add_up_periods,
 )
 from bough.errors import Invalid
@@ -56,7 +56,7 @@ def to_stored(bucket: Bucket) -> StoredBucket:
     for name, peak in zip(PEAK_NAMES, bucket.peaks, strict=True):
         row |= {f"{name}_highest": peak.highest, f"{name}_past_hours": peak.past_hours}
         row[f"{name}_last_hour"] = peak.last_hour
-    return StoredBucket(bucket.start, bucket.until, [row[name] for name in EVALUATOR.columns])
+    return (bucket.start, bucket.until, *(row[name] for name in EVALUATOR.columns))
 
 
 def build_periods(

@@ -4,11 +4,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import NamedTuple
 
 from bough.domain.calendar_month import start_of_month, start_of_next_month
 from bough.domain.consumption import Granularity
-from bough.domain.consumption_metrics import Evaluator, Rest, Values
+from bough.domain.consumption_metrics import START, UNTIL, Evaluator, Rest, StoredBucket
 from bough.ids import OrganizationId, ProjectId
 
 _NAMESPACE = uuid.UUID("a2b2a0ce-6d1c-4d5e-9f57-5d3f5b0d1c11")
@@ -45,17 +44,11 @@ class BucketSpan:
         return bounds
 
 
-class StoredBucket(NamedTuple):
-    start: datetime
-    until: datetime
-    values: Values  # in the order of the evaluator's columns
-
-
 @dataclass(slots=True)
 class BucketValues:
     start: datetime
     end: datetime
-    values: list[float]  # in the order of the metrics
+    values: Sequence[float]  # in the order of the metrics
 
 
 @dataclass(slots=True)
@@ -132,21 +125,25 @@ class PeriodBuilder:
         if begin >= end:
             return
         evaluator, position, last = self._evaluator, 0, len(stored)
+        closed = evaluator.compute_closed(stored)
         for start, bucket_end in self._bounds:
             if bucket_end <= begin:
                 continue
             if start >= end:
                 return
-            while position < last and stored[position].start < start:
+            while position < last and stored[position][START] < start:
                 position += 1
             counted_end = min(bucket_end, end)
-            if position < last and stored[position].start == start:
+            if position < last and stored[position][START] == start:
                 bucket = stored[position]
-                rest = Rest.of(bucket.until, counted_end, is_held=False)
-                yield BucketValues(start, bucket_end, evaluator.compute(bucket.values, rest))
+                if bucket[UNTIL] >= counted_end:
+                    values = closed[position]
+                else:
+                    values = evaluator.compute(bucket, Rest.of(bucket[UNTIL], counted_end, is_held=False))
+                yield BucketValues(start, bucket_end, values)
             else:
                 rest = Rest.of(max(start, begin), counted_end, is_held=True)
-                held = evaluator.hold(stored[position - 1].values) if position else evaluator.nothing()
+                held = evaluator.hold(stored[position - 1]) if position else evaluator.nothing()
                 yield BucketValues(start, bucket_end, evaluator.compute(held, rest))
 
 

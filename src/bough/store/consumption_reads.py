@@ -8,7 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from bough.domain.consumption import Granularity
-from bough.domain.consumption_periods import ProjectTerm, StoredBucket
+from bough.domain.consumption_metrics import StoredBucket
+from bough.domain.consumption_periods import ProjectTerm
 from bough.ids import BranchId, OrganizationId, ProjectId
 from bough.store.queries import Queries, equals_param
 from bough.store.row_mapping import from_row
@@ -105,7 +106,7 @@ class ConsumptionReads(Queries):
             own.append(table.branch_id == "")
         else:
             own.append(table.branch_id.in_(wanted.branch_ids))
-        columns = [table[name] for name in ("project_id", "branch_id", "since", "start", "until", *wanted.columns)]
+        columns = [table[name] for name in ("start", "until", *wanted.columns, "project_id", "branch_id", "since")]
         last = (
             sa.select(table.project_id, table.branch_id, table.since, sa.func.max(table.start).label("start"))
             .where(*own, table.start < wanted.start)
@@ -124,10 +125,10 @@ class ConsumptionReads(Queries):
         own_buckets: list[StoredBucket] = []
         for statement in (before, inside):
             for row in await self._tuples(statement):
-                if row[:3] != place:  # the hash of a time is slow to compute
-                    place = row[:3]
-                    own_buckets = found.setdefault(row[:2], {}).setdefault(row[2], [])
-                own_buckets.append(StoredBucket(row[3], row[4], row[5:]))
+                if row[-3:] != place:  # the hash of a time is slow to compute
+                    place = row[-3:]
+                    own_buckets = found.setdefault(row[-3:-1], {}).setdefault(row[-1], [])
+                own_buckets.append(row)
         return found
 
 

@@ -46,7 +46,7 @@ def sum_stored_hours(rows: Sequence[Mapping[str, Any]], org_id: str, now: dateti
     month, evaluator = start_of_month(now), Evaluator([STORED_HOURS_METRIC])
     total = 0.0
     for number, row in enumerate(rows):
-        values = [row[name] for name in evaluator.columns]
+        values = [row["start"], row["until"], *(row[name] for name in evaluator.columns)]
         if row["org_id"] == UNCLAIMED_ORGANIZATION != org_id:
             continue
         if row["start"] >= month:

@@ -8,7 +8,7 @@ a thread. Queries that may scan many rows, such as searches, run in a second thr
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -126,12 +126,39 @@ class _ThreadedConnection:
         self._thread = thread
 
     async def execute(self, statement: sa.Executable, values: Values = None, /) -> sa.CursorResult[Any]:
-        def run() -> sa.Result[Any]:
+        def run() -> _FetchedRows:
             with self._engine.connect() as connection:
-                return connection.execute(statement, values).freeze()()
+                return _FetchedRows(connection.execute(statement, values).all())
 
         result = await asyncio.get_running_loop().run_in_executor(self._thread, run)
         return cast(sa.CursorResult[Any], result)  # callers read rows from it and never ask for the row count
+
+
+class _FetchedRows:
+    """The part of a result that queries use. Freezing a result would create every row twice."""
+
+    def __init__(self, rows: Sequence[sa.Row[Any]]) -> None:
+        self._rows = rows
+
+    def all(self) -> Sequence[sa.Row[Any]]:
+        return self._rows
+
+    def scalar(self) -> Any:
+        return self._rows[0][0] if self._rows else None
+
+    def mappings(self) -> "_FetchedMappings":
+        return _FetchedMappings(self._rows)
+
+
+class _FetchedMappings:
+    def __init__(self, rows: Sequence[sa.Row[Any]]) -> None:
+        self._rows = rows
+
+    def all(self) -> Sequence[sa.RowMapping]:
+        return [row._mapping for row in self._rows]
+
+    def first(self) -> sa.RowMapping | None:
+        return self._rows[0]._mapping if self._rows else None
 
 
 def _connections(path: Path) -> sa.Engine:

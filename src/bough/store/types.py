@@ -1,6 +1,7 @@
 """Column types that behave the same in SQLite and PostgreSQL."""
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -34,6 +35,22 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None or isinstance(value, datetime):
             return value
         return _EPOCH + timedelta(microseconds=value)
+
+
+@lru_cache(4096)
+def _to_datetime(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+class RepeatedUtcDateTime(UtcDateTime):
+    """A timestamp that thousands of rows of one answer share, such as the start of a bucket."""
+
+    cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime | None:
+        if value is None or isinstance(value, datetime):
+            return value
+        return _to_datetime(value)
 
 
 class SpaceSeparated(TypeDecorator[tuple[str, ...]]):

@@ -95,12 +95,12 @@ class PeriodWriter:
     """Writes periods as JSON. The models above describe the result, but are too slow for thousands of buckets."""
 
     def __init__(self, metrics: Sequence[Metric], *, is_v2: bool) -> None:
-        names = [metric.name for metric in metrics]
+        names = [(metric.name, "%d" if metric.is_whole else "%.0f") for metric in metrics]
         if is_v2:
-            values = ",".join(f'{{"metric_name":"{name}","value":%d}}' for name in names)
+            values = ",".join(f'{{"metric_name":"{name}","value":{number}}}' for name, number in names)
             values = f'"metrics":[{values}]'
         else:
-            values = ",".join(f'"{name}":%d' for name in names)
+            values = ",".join(f'"{name}":{number}' for name, number in names)
         self._template = f'{{"timeframe_start":"%s","timeframe_end":"%s",{values}}}'
         self._texts: dict[datetime, str] = {}
 
@@ -111,7 +111,7 @@ class PeriodWriter:
         template, text = self._template, self._format
         end = "" if period.end is None else f'"period_end":"{text(period.end)}",'
         buckets = ",".join(
-            [template % (text(bucket.start), text(bucket.end), *map(round, bucket.values)) for bucket in period.buckets]
+            [template % (text(bucket.start), text(bucket.end), *bucket.values) for bucket in period.buckets]
         )
         return (
             f'{{"period_id":"{period.id}","period_plan":{json.dumps(period.plan)},'

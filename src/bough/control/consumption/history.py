@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 
 from bough.chunks import iterate_chunks
-from bough.domain.consumption_metrics import Evaluator, Metric
-from bough.domain.consumption_periods import BucketSpan, Lifetime, Period, PeriodBuilder, ProjectTerm, StoredBucket
+from bough.domain.consumption_metrics import Evaluator, Metric, StoredBucket
+from bough.domain.consumption_periods import BucketSpan, Lifetime, Period, PeriodBuilder, ProjectTerm
 from bough.ids import BranchId, OrganizationId, ProjectId
 from bough.store.consumption_reads import BucketQuery, Buckets, CountedBranch, CountedProject
 from bough.store.store import Rows

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from bough.domain.consumption import AMOUNT_NAMES, FLOW_NAMES, PEAK_NAMES, Flows
 from bough.store.tables.columns import boolean, metadata, text, timestamp
+from bough.store.types import RepeatedUtcDateTime
 
 _SECONDS = [name for name in FLOW_NAMES if isinstance(getattr(Flows(), name), float)]
 
@@ -22,9 +23,9 @@ consumption = sa.Table(
     text("granularity", primary_key=True),
     text("project_id", primary_key=True),
     text("branch_id", primary_key=True),
-    timestamp("start", primary_key=True),
-    timestamp("since", primary_key=True),  # the start of the project's term
-    timestamp("until"),
+    sa.Column("start", RepeatedUtcDateTime, primary_key=True, nullable=False),
+    sa.Column("since", RepeatedUtcDateTime, primary_key=True, nullable=False),  # the start of the project's term
+    sa.Column("until", RepeatedUtcDateTime, nullable=False),
     *[_number(name, sa.Float if name in _SECONDS else sa.BigInteger) for name in FLOW_NAMES],
     *[_number(name) for name in AMOUNT_NAMES],
     *[_number(f"{name}_hours", sa.Float) for name in AMOUNT_NAMES],
