@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bough.domain.consumption import AMOUNT_NAMES, FLOW_NAMES, PEAK_NAMES, Amounts, Bucket, Flows, Granularity, record
+from bough.domain.consumption import (
+    AMOUNT_NAMES,
+    FLOW_NAMES,
+    PEAK_NAMES,
+    Amounts,
+    Bucket,
+    Flows,
+    Granularity,
+    record,
+    to_microseconds,
+)
 from bough.domain.consumption_metrics import (
     BRANCH_METRICS_V2,
     HOURS_PER_MONTH,
@@ -56,13 +66,15 @@ def to_stored(bucket: Bucket) -> StoredBucket:
     for name, peak in zip(PEAK_NAMES, bucket.peaks, strict=True):
         row |= {f"{name}_highest": peak.highest, f"{name}_past_hours": peak.past_hours}
         row[f"{name}_last_hour"] = peak.last_hour
-    return (bucket.start, bucket.until, *(row[name] for name in EVALUATOR.columns))
+    return (to_microseconds(bucket.start), to_microseconds(bucket.until), *(row[name] for name in EVALUATOR.columns))
 
 
 def build_periods(
     lifetime: Lifetime, terms: Sequence[ProjectTerm], stored: dict[datetime, Sequence[StoredBucket]], span: BucketSpan
 ) -> list[Period]:
-    return PeriodBuilder(span, EVALUATOR).build(lifetime, terms, stored)
+    return PeriodBuilder(span, EVALUATOR).build(
+        lifetime, terms, {to_microseconds(since): buckets for since, buckets in stored.items()}
+    )
 
 
 def play(steps: Sequence[tuple[timedelta, Flows, Amounts | None]], granularity: Granularity) -> tuple[Any, ...]:
@@ -112,7 +124,7 @@ def test_every_bucket_has_what_the_model_has(steps: Any, after: timedelta, granu
         assert written == model.sum_flows("written_bytes", bucket.start, end)
         both = model.sum_flows("private_in", bucket.start, end) + model.sum_flows("private_out", bucket.start, end)
         assert transferred == both
-        assert hours * HOURS_PER_MONTH == pytest.approx(model.amount_hours("root_bytes", bucket.start, end), abs=1e-3)
+        assert hours * HOURS_PER_MONTH == pytest.approx(model.amount_hours("root_bytes", bucket.start, end), rel=1e-9)
         assert peaks == pytest.approx(model.peak_hours("stored_bytes", bucket.start, end))
 
 

@@ -8,16 +8,16 @@ the positions of columns.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from bough.domain.consumption import AMOUNT_NAMES, PEAK_NAMES, count_hour_borders
+from bough.domain.consumption import AMOUNT_NAMES, PEAK_NAMES
 from bough.errors import Invalid
 
 HOURS_PER_MONTH = 744  # of every month: 31 days
-_HOUR = timedelta(hours=1)
+_HOUR = 3_600_000_000  # microseconds
 
-# A bucket as it is stored: its start, the moment until which it is counted, and the columns of the evaluator.
+# A bucket as it is stored: its start, the moment until which it is counted, both in microseconds since 1970, and the
+# columns of the evaluator.
 StoredBucket = Sequence[Any]
 START, UNTIL, FIRST_COLUMN = 0, 1, 2
 Column = Sequence[float]  # the values of many buckets
@@ -31,11 +31,11 @@ class Rest(NamedTuple):
     begun_hours: int  # how many hours begin in it
 
     @classmethod
-    def of(cls, until: datetime, end: datetime, *, is_held: bool) -> "Rest":
-        """`is_held` if the bucket has no row, so that its first hour begins in this time, too."""
+    def of(cls, until: int, end: int, *, is_held: bool) -> "Rest":
+        """Both in microseconds. `is_held` if the bucket has no row: then its first hour begins in this time, too."""
         if end <= until:
             return NO_REST
-        begun = count_hour_borders(until, end) - (end.minute == end.second == end.microsecond == 0)
+        begun = end // _HOUR - until // _HOUR - (end % _HOUR == 0)
         return cls((end - until) / _HOUR, begun + is_held)
 
 

@@ -4,9 +4,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from bough.domain.calendar_month import start_of_month, start_of_next_month
-from bough.domain.consumption import Granularity
+from bough.domain.consumption import Granularity, to_microseconds
 from bough.domain.consumption_metrics import START, UNTIL, Evaluator, Rest, StoredBucket
 from bough.ids import OrganizationId, ProjectId
 
@@ -34,14 +35,21 @@ class BucketSpan:
     end: datetime  # exclusive; not after now
     now: datetime
 
-    def list_buckets(self) -> list[tuple[datetime, datetime]]:
+    def list_bounds(self) -> list["_Bounds"]:
         """Return the start and end of each bucket."""
         bounds, start = [], self.start
         while start < self.end:
             end = self.granularity.end_of(start)
-            bounds.append((start, end))
+            bounds.append(_Bounds(start, end, to_microseconds(start), to_microseconds(end)))
             start = end
         return bounds
+
+
+class _Bounds(NamedTuple):
+    start: datetime
+    end: datetime
+    from_: int  # in microseconds
+    until: int
 
 
 @dataclass(slots=True)
@@ -83,19 +91,20 @@ class PeriodBuilder:
     def __init__(self, span: BucketSpan, evaluator: Evaluator) -> None:
         self._span = span
         self._evaluator = evaluator
-        self._bounds = span.list_buckets()
+        self._bounds = span.list_bounds()
 
     def build(
-        self, lifetime: Lifetime, terms: Sequence[ProjectTerm], stored: Mapping[datetime, Sequence[StoredBucket]]
+        self, lifetime: Lifetime, terms: Sequence[ProjectTerm], stored: Mapping[int, Sequence[StoredBucket]]
     ) -> list[Period]:
-        """Return the periods in order. `stored` are the buckets of each term, oldest first.
+        """Return the periods in order. `stored` are the buckets of each term, by the microseconds at which
+        it began, oldest first.
 
         The first one of a term may begin before the span: its amounts were held until the next one.
         """
         periods: list[Period] = []
         plan_changes = {term.since for term in terms} & {term.ended_at for term in terms}
         for term in terms:
-            for values in self._list_values(lifetime, term, stored.get(term.since, ())):
+            for values in self._list_values(lifetime, term, stored.get(to_microseconds(term.since), ())):
                 if periods and values.start < periods[-1].month_end and periods[-1].term is term:
                     periods[-1].buckets.append(values)
                 else:
@@ -120,31 +129,31 @@ class PeriodBuilder:
     def _list_values(
         self, lifetime: Lifetime, term: ProjectTerm, stored: Sequence[StoredBucket]
     ) -> Iterator[BucketValues]:
-        begin = max(term.since, lifetime.created_at)
-        end = min(each for each in (self._span.now, term.ended_at, lifetime.deleted_at) if each is not None)
+        begin = to_microseconds(max(term.since, lifetime.created_at))
+        ends = (self._span.now, term.ended_at, lifetime.deleted_at)
+        end = to_microseconds(min(each for each in ends if each is not None))
         if begin >= end:
             return
         evaluator, position, last = self._evaluator, 0, len(stored)
         closed = evaluator.compute_closed(stored)
-        for start, bucket_end in self._bounds:
-            if bucket_end <= begin:
+        for start, bucket_end, from_, until in self._bounds:
+            if until <= begin:
                 continue
-            if start >= end:
+            if from_ >= end:
                 return
-            while position < last and stored[position][START] < start:
+            while position < last and stored[position][START] < from_:
                 position += 1
-            counted_end = min(bucket_end, end)
-            if position < last and stored[position][START] == start:
+            counted_end = min(until, end)
+            if position < last and stored[position][START] == from_:
                 bucket = stored[position]
                 if bucket[UNTIL] >= counted_end:
                     values = closed[position]
                 else:
                     values = evaluator.compute(bucket, Rest.of(bucket[UNTIL], counted_end, is_held=False))
-                yield BucketValues(start, bucket_end, values)
             else:
-                rest = Rest.of(max(start, begin), counted_end, is_held=True)
                 held = evaluator.hold(stored[position - 1]) if position else evaluator.nothing()
-                yield BucketValues(start, bucket_end, evaluator.compute(held, rest))
+                values = evaluator.compute(held, Rest.of(max(from_, begin), counted_end, is_held=True))
+            yield BucketValues(start, bucket_end, values)
 
 
 def _if_over(end: datetime, now: datetime) -> datetime | None:

@@ -28,7 +28,8 @@ _TERMS = (
 )
 
 
-Buckets = Mapping[tuple[str, str], Mapping[datetime, Sequence[StoredBucket]]]  # by project and branch, by term
+# By project and branch, and by the microseconds at which the term began.
+Buckets = Mapping[tuple[str, str], Mapping[int, Sequence[StoredBucket]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,8 @@ class ConsumptionReads(Queries):
             own.append(table.branch_id == "")
         else:
             own.append(table.branch_id.in_(wanted.branch_ids))
-        columns = [table[name] for name in ("start", "until", *wanted.columns, "project_id", "branch_id", "since")]
+        start, until, since = (sa.type_coerce(table[name], sa.BigInteger) for name in ("start", "until", "since"))
+        columns = [start, until, *(table[name] for name in wanted.columns), table.project_id, table.branch_id, since]
         last = (
             sa.select(table.project_id, table.branch_id, table.since, sa.func.max(table.start).label("start"))
             .where(*own, table.start < wanted.start)
@@ -120,12 +122,12 @@ class ConsumptionReads(Queries):
             .where(*own, table.start >= wanted.start, table.start < wanted.end)
             .order_by(table.project_id, table.branch_id, table.start)
         )
-        found: dict[tuple[str, str], dict[datetime, list[StoredBucket]]] = {}
+        found: dict[tuple[str, str], dict[int, list[StoredBucket]]] = {}
         place: tuple[Any, ...] = ()
         own_buckets: list[StoredBucket] = []
         for statement in (before, inside):
             for row in await self._tuples(statement):
-                if row[-3:] != place:  # the hash of a time is slow to compute
+                if row[-3:] != place:
                     place = row[-3:]
                     own_buckets = found.setdefault(row[-3:-1], {}).setdefault(row[-1], [])
                 own_buckets.append(row)

@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from bough.domain.calendar_month import start_of_month
-from bough.domain.consumption import Granularity
-from bough.domain.consumption_metrics import STORED_HOURS_METRIC, Evaluator, Rest
+from bough.domain.consumption import Granularity, to_microseconds
+from bough.domain.consumption_metrics import NO_REST, STORED_HOURS_METRIC, Evaluator, Rest
 from bough.domain.instant_database import UNCLAIMED_ORGANIZATION
 from bough.store.queries import equals_param
 from bough.store.tables import branches, consumption, endpoints, project_terms, projects, usage
@@ -44,16 +44,19 @@ STORED_HOURS = (
 def sum_stored_hours(rows: Sequence[Mapping[str, Any]], org_id: str, now: datetime) -> float:
     """Return the byte-hours that the project has stored in the month, from the rows of STORED_HOURS."""
     month, evaluator = start_of_month(now), Evaluator([STORED_HOURS_METRIC])
+    end = to_microseconds(now)
     total = 0.0
     for number, row in enumerate(rows):
-        values = [row["start"], row["until"], *(row[name] for name in evaluator.columns)]
+        values = [None, None, *(row[name] for name in evaluator.columns)]
         if row["org_id"] == UNCLAIMED_ORGANIZATION != org_id:
             continue
+        is_newest = number == 0  # the others are closed
         if row["start"] >= month:
-            rest = Rest.of(row["until"], now, is_held=False) if number == 0 else Rest(0.0, 0)
+            rest = Rest.of(to_microseconds(row["until"]), end, is_held=False) if is_newest else NO_REST
             total += sum(evaluator.compute(values, rest))
-        elif number == 0:
-            total += sum(evaluator.compute(evaluator.hold(values), Rest.of(month, now, is_held=True)))
+        elif is_newest:
+            rest = Rest.of(to_microseconds(month), end, is_held=True)
+            total += sum(evaluator.compute(evaluator.hold(values), rest))
     return total
 
 

@@ -1,7 +1,6 @@
 """Column types that behave the same in SQLite and PostgreSQL."""
 
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -37,20 +36,20 @@ class UtcDateTime(TypeDecorator[datetime]):
         return _EPOCH + timedelta(microseconds=value)
 
 
-@lru_cache(4096)
-def _to_datetime(microseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=microseconds)
+class Microseconds(TypeDecorator[datetime]):
+    """A timestamp in UTC as microseconds since 1970, also in PostgreSQL: for rows that are read in thousands.
 
+    Select it as `sa.type_coerce(column, sa.BigInteger)` to get the number.
+    """
 
-class RepeatedUtcDateTime(UtcDateTime):
-    """A timestamp that thousands of rows of one answer share, such as the start of a bucket."""
-
+    impl = sa.BigInteger
     cache_ok = True
 
-    def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime | None:
-        if value is None or isinstance(value, datetime):
-            return value
-        return _to_datetime(value)
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> int | None:
+        return None if value is None else (value - _EPOCH) // _MICROSECOND
+
+    def process_result_value(self, value: int | None, dialect: sa.Dialect) -> datetime | None:
+        return None if value is None else _EPOCH + timedelta(microseconds=value)
 
 
 class SpaceSeparated(TypeDecorator[tuple[str, ...]]):

@@ -1,7 +1,6 @@
 """Reads the consumption history of projects and branches as periods."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
 
 from bough.chunks import iterate_chunks
 from bough.domain.consumption_metrics import Evaluator, Metric, StoredBucket
@@ -46,7 +45,7 @@ class History:
                 yield each, self._build(lifetime, terms.get(each.project_id, ()), own)
 
     def _build(
-        self, lifetime: Lifetime, terms: Sequence[ProjectTerm], buckets: Mapping[datetime, Sequence[StoredBucket]]
+        self, lifetime: Lifetime, terms: Sequence[ProjectTerm], buckets: Mapping[int, Sequence[StoredBucket]]
     ) -> list[Period]:
         """Without a term, nothing of the project has been counted yet."""
         return self._builder.build(lifetime, [term for term in terms if term.org_id == self.org_id], buckets)

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from bough.domain.consumption import AMOUNT_NAMES, FLOW_NAMES, PEAK_NAMES, Flows
 from bough.store.tables.columns import boolean, metadata, text, timestamp
-from bough.store.types import RepeatedUtcDateTime
+from bough.store.types import Microseconds
 
 _SECONDS = [name for name in FLOW_NAMES if isinstance(getattr(Flows(), name), float)]
 
@@ -23,9 +23,9 @@ consumption = sa.Table(
     text("granularity", primary_key=True),
     text("project_id", primary_key=True),
     text("branch_id", primary_key=True),
-    sa.Column("start", RepeatedUtcDateTime, primary_key=True, nullable=False),
-    sa.Column("since", RepeatedUtcDateTime, primary_key=True, nullable=False),  # the start of the project's term
-    sa.Column("until", RepeatedUtcDateTime, nullable=False),
+    sa.Column("start", Microseconds, primary_key=True, nullable=False),
+    sa.Column("since", Microseconds, primary_key=True, nullable=False),  # the start of the project's term
+    sa.Column("until", Microseconds, nullable=False),
     *[_number(name, sa.Float if name in _SECONDS else sa.BigInteger) for name in FLOW_NAMES],
     *[_number(name) for name in AMOUNT_NAMES],
     *[_number(f"{name}_hours", sa.Float) for name in AMOUNT_NAMES],
@@ -40,7 +40,7 @@ consumption_amounts = sa.Table(
     metadata,
     text("project_id", primary_key=True),
     text("branch_id", primary_key=True),
-    timestamp("since"),
+    sa.Column("since", Microseconds, nullable=False),
     *[_number(name) for name in AMOUNT_NAMES],
 )
 
@@ -48,7 +48,7 @@ project_terms = sa.Table(
     "project_terms",
     metadata,
     text("project_id", primary_key=True),
-    timestamp("since", primary_key=True),
+    sa.Column("since", Microseconds, primary_key=True, nullable=False),
     text("org_id"),
     text("plan"),
     timestamp("ended_at", nullable=True),

@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from bough.store.types import UtcDateTime
+from bough.store.types import Microseconds, UtcDateTime
 
 revision = "0011"
 down_revision = "0010"
@@ -41,9 +41,9 @@ def _add_buckets() -> None:
         sa.Column("granularity", sa.Text(), nullable=False),
         sa.Column("project_id", sa.Text(), nullable=False),
         sa.Column("branch_id", sa.Text(), nullable=False),
-        sa.Column("start", UtcDateTime(), nullable=False),
-        sa.Column("since", UtcDateTime(), nullable=False),
-        sa.Column("until", UtcDateTime(), nullable=False),
+        sa.Column("start", Microseconds(), nullable=False),
+        sa.Column("since", Microseconds(), nullable=False),
+        sa.Column("until", Microseconds(), nullable=False),
         *_columns(sa.Float, *_SECONDS),
         *_columns(sa.BigInteger, *_BYTES),
         *_columns(sa.BigInteger, *_AMOUNTS),
@@ -60,14 +60,14 @@ def _add_amounts_and_terms() -> None:
         "consumption_amounts",
         sa.Column("project_id", sa.Text(), nullable=False),
         sa.Column("branch_id", sa.Text(), nullable=False),
-        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("since", Microseconds(), nullable=False),
         *_columns(sa.BigInteger, *_AMOUNTS),
         sa.PrimaryKeyConstraint("project_id", "branch_id", name="pk_consumption_amounts"),
     )
     op.create_table(
         "project_terms",
         sa.Column("project_id", sa.Text(), nullable=False),
-        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("since", Microseconds(), nullable=False),
         sa.Column("org_id", sa.Text(), nullable=False),
         sa.Column("plan", sa.Text(), nullable=False),
         sa.Column("ended_at", UtcDateTime(), nullable=True),
