@@ -82,6 +82,7 @@ def query(bough: MirrorProgram, statement: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.long
 def test_the_build_of_pypi_is_replaced_when_a_mirror_is_set(
     bough: MirrorProgram, mirror: DebianMirror, site: FolderServer
 ) -> None:
