@@ -58,6 +58,7 @@ async def run_statements(compute: Compute) -> None:
 async def test_base_records_definitions_and_roles_only(home: EngineHome, build: str) -> None:
     compute = await start_audited(home, AuditLevel.BASE)
     await run_statements(compute)
+    await compute.suspend()  # the server's log is complete
     entries = await read_entries(compute)
     assert [word for each in entries for word in ("create table", "create role") if word in each["event"]] == [
         "create table",
@@ -73,6 +74,7 @@ async def test_base_records_definitions_and_roles_only(home: EngineHome, build: 
 async def test_extended_records_statements_without_parameters(home: EngineHome, build: str) -> None:
     compute = await start_audited(home, AuditLevel.EXTENDED)
     await run_statements(compute)
+    await compute.suspend()  # the server's log is complete
     text = await read_texts(compute)
     assert "select number from kept" in text
     assert "insert into kept values (1)" in text

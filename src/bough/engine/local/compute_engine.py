@@ -46,11 +46,13 @@ class LocalComputeEngine:
             return await self._build_moves.start(spec, install, partial(self._start_with, spec))
 
     async def _start_with(self, spec: ComputeSpec, install: Install) -> Readiness:
-        audited = await asyncio.to_thread(auditing.preload, spec, install)
-        return await self._preloading.start(audited, install, partial(self._ensure_running, install=install))
+        if spec.audit_level is not None:
+            spec = await asyncio.to_thread(auditing.preload, spec, install)
+        return await self._preloading.start(spec, install, partial(self._ensure_running, install=install))
 
     async def _ensure_running(self, spec: ComputeSpec, *, install: Install) -> Readiness:
-        spec = await asyncio.to_thread(auditing.complete, spec, install, self._folders)
+        if spec.audit_level is not None:
+            spec = await asyncio.to_thread(auditing.complete, spec, install, self._folders)
         if spec.primary is not None:
             return await self._ensure_replica_running(spec, spec.primary, install)
         if spec.is_read_only:
