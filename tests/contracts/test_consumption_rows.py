@@ -258,6 +258,27 @@ async def test_usage_follows_the_organization_of_its_project(store: Store) -> No
     assert found is not None  # the counters of the month stay with the project
 
 
+async def test_a_transfer_while_the_clock_was_wrong_does_not_stop_the_counting(store: Store) -> None:
+    branch, (endpoint, _) = await add_two_branches(store)
+    other = OrganizationId.new()
+    organization = Organization(
+        id=other, name="team", handle=other, plan="free", personal_for=None, created_at=BEGIN, updated_at=BEGIN
+    )
+    wrong = BEGIN + timedelta(days=40)
+    async with store.transaction() as rows:
+        await rows.organizations.add(organization)
+        await rows.usage.add_written(endpoint.id, 1)
+        await counting.count(rows, wrong)
+        await rows.projects.set_organization([branch.project_id], other, wrong)
+        await counting.follow_terms(rows, wrong, [branch.project_id])
+    for minutes in (1, 2, 3):
+        async with store.transaction() as rows:
+            await rows.usage.add_written(endpoint.id, 10)
+            await counting.count(rows, BEGIN + minutes * MINUTE)
+    async with store.transaction() as rows:
+        assert await rows.usage.lock_uncounted() == []
+
+
 async def test_what_branches_store_is_found_without_being_told(store: Store) -> None:
     project = make_project(created_at=BEGIN, updated_at=BEGIN)
     branch, _ = await add_project(store, project, logical_size=100, created_at=BEGIN)

@@ -51,7 +51,7 @@ def parse_line(line: bytes) -> StatementEntry | None:
         return None
     try:
         fields = json.loads(line.decode("utf-8", "replace"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return _parse_fields(fields) if isinstance(fields, dict) else None
 
@@ -66,13 +66,13 @@ def parse_long_line(head: bytes, tail: bytes) -> StatementEntry | None:
     body = re.sub(r"\\u[0-9a-fA-F]{0,3}$", "", message["text"])
     try:
         fields = json.loads(f'{text[: message.start()]}"message":"{body}"{end["fields"]}')
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return _parse_fields(fields)
+    return _parse_fields(fields) if isinstance(fields, dict) else None
 
 
 def _parse_fields(fields: dict[str, Any]) -> StatementEntry | None:
-    prefixes = _SOURCES.get((fields.get("file_name", ""), fields.get("func_name", "")))
+    prefixes = _SOURCES.get((str(fields.get("file_name")), str(fields.get("func_name"))))
     message, pid = fields.get("message"), fields.get("pid")
     if prefixes is None or not isinstance(message, str) or not message.startswith(prefixes) or type(pid) is not int:
         return None

@@ -49,6 +49,7 @@ _NEWEST = (
                 _NEWER.c.granularity == _GRANULARITIES.c.granularity,
                 _NEWER.c.project_id == consumption_amounts.c.project_id,
                 _NEWER.c.branch_id == consumption_amounts.c.branch_id,
+                _NEWER.c.since == consumption_amounts.c.since,
             )
             .correlate(_GRANULARITIES, consumption_amounts)
             .scalar_subquery(),
@@ -163,14 +164,6 @@ class Consumption(Queries):
         for each in later:
             await self._run(sa.delete(consumption).where(*_OF_KEY), **key, own_start=each.start)
         return later
-
-    async def get_bucket(
-        self, consumer: Consumer, granularity: Granularity, since: datetime, start: datetime
-    ) -> Bucket | None:
-        row = await self._one(
-            sa.select(consumption).where(*_OF_KEY), **_key(consumer, granularity, since), own_start=start
-        )
-        return to_bucket(row) if row else None
 
     async def save_buckets(self, changes: Iterable["BucketChange"]) -> None:
         updates, additions = [], []

@@ -39,15 +39,12 @@ async def get_account_consumption(
     request: Request,
     caller: PrincipalDep,
     services: ServicesDep,
-    begin: query.From,
-    to: query.To,
-    granularity: query.Granular,
+    span: query.SpanDep,
     org_id: query.OrgId = None,
     metrics: query.Names = None,
     include_v1_metrics: IncludeV1 = False,
 ) -> Response:
     """Get the consumption of all projects of an organization together, by default of the caller's own."""
-    span = query.to_span(granularity, begin, to)
     chosen = views.with_required(_parse_v1_metrics(request, ACCOUNT_METRICS, includes_all=include_v1_metrics))
     owner = _organization(caller, org_id, right=OrgRight.SEE_CONSUMPTION)
     history = History(owner, span, chosen)
@@ -62,9 +59,7 @@ async def get_projects_consumption(
     request: Request,
     caller: PrincipalDep,
     services: ServicesDep,
-    begin: query.From,
-    to: query.To,
-    granularity: query.Granular,
+    span: query.SpanDep,
     org_id: query.OrgId = None,
     project_ids: query.Ids = None,
     metrics: query.Names = None,
@@ -73,7 +68,6 @@ async def get_projects_consumption(
     cursor: query.Cursor = None,
 ) -> Response:
     """Get the consumption of each project of an organization, by default of the caller's own, newest first."""
-    span = query.to_span(granularity, begin, to)
     chosen = views.with_required(_parse_v1_metrics(request, PROJECT_METRICS, includes_all=include_v1_metrics))
     history = History(_organization(caller, org_id), span, chosen)
     page = _ProjectPage(history, query.parse_ids(request, "project_ids", ProjectId), limit, cursor)
@@ -85,9 +79,7 @@ async def get_projects_consumption_v2(
     request: Request,
     caller: PrincipalDep,
     services: ServicesDep,
-    begin: query.From,
-    to: query.To,
-    granularity: query.Granular,
+    span: query.SpanDep,
     org_id: query.RequiredOrgId,
     metrics: query.Names = None,
     project_ids: query.Ids = None,
@@ -95,7 +87,6 @@ async def get_projects_consumption_v2(
     cursor: query.Cursor = None,
 ) -> Response:
     """Get the metrics of each project of an organization, newest first. `metrics` is required."""
-    span = query.to_span(granularity, begin, to)
     chosen = query.parse_metrics(request, PROJECT_METRICS_V2, is_required=True)
     history = History(_organization(caller, org_id), span, chosen)
     page = _ProjectPage(history, query.parse_ids(request, "project_ids", ProjectId), limit, cursor)
@@ -107,9 +98,7 @@ async def get_branches_consumption_v2(
     request: Request,
     caller: PrincipalDep,
     services: ServicesDep,
-    begin: query.From,
-    to: query.To,
-    granularity: query.Granular,
+    span: query.SpanDep,
     org_id: query.RequiredOrgId,
     metrics: query.Names = None,
     project_ids: query.Ids = None,
@@ -118,7 +107,6 @@ async def get_branches_consumption_v2(
     cursor: query.Cursor = None,
 ) -> Response:
     """Get the metrics of each branch of the given projects. `metrics` and `project_ids` are required."""
-    span = query.to_span(granularity, begin, to)
     chosen = query.parse_metrics(request, BRANCH_METRICS_V2, is_required=True)
     only = query.parse_ids(request, "project_ids", ProjectId)
     if only is None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, TypeVar
 
-from fastapi import Query, Request
+from fastapi import Depends, Query, Request
 
 from bough import clock
 from bough.api.schemas import IdText, Text
@@ -21,9 +21,9 @@ IdType = TypeVar("IdType", bound=Id)
 _HOURS = 168
 _DAYS = 60
 
-From = Annotated[Timestamp, Query(alias="from", description="Begin of the range, rounded down to a bucket")]
-To = Annotated[Timestamp, Query(description="End of the range, rounded down to a bucket; not part of the range")]
-Granular = Annotated[Granularity, Query()]
+_From = Annotated[Timestamp, Query(alias="from", description="Begin of the range, rounded down to a bucket")]
+_To = Annotated[Timestamp, Query(description="End of the range, rounded down to a bucket; not part of the range")]
+_Granularity = Annotated[Granularity, Query()]
 OrgId = Annotated[IdText | None, Query()]
 RequiredOrgId = Annotated[IdText, Query()]
 Names = Annotated[list[Text] | None, Query(description="Names, repeated or joined by commas")]
@@ -31,12 +31,12 @@ Ids = Annotated[list[Text] | None, Query(description="Ids, repeated or joined by
 Cursor = Annotated[Text | None, Query()]
 
 
-def to_span(granularity: Granularity, begin: datetime, end: datetime) -> BucketSpan:
+async def _to_span(begin: _From, to: _To, granularity: _Granularity) -> BucketSpan:
     """Round both ends down; the result contains at least one bucket."""
     now = clock.now()
     earliest = _earliest(granularity, now)
     try:
-        begin, end = begin.astimezone(UTC), end.astimezone(UTC)
+        begin, end = begin.astimezone(UTC), to.astimezone(UTC)
     except OverflowError:
         raise Invalid("from and to: use times between the years 2 and 9998.") from None
     start, stop = granularity.start_of(begin), granularity.start_of(end)
@@ -50,6 +50,9 @@ def to_span(granularity: Granularity, begin: datetime, end: datetime) -> BucketS
     if start == stop and start <= now:
         stop = granularity.end_of(start)
     return BucketSpan(granularity=granularity, start=start, end=min(stop, now), now=now)
+
+
+SpanDep = Annotated[BucketSpan, Depends(_to_span)]
 
 
 def _earliest(granularity: Granularity, now: datetime) -> datetime:

@@ -8,10 +8,10 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bough import log_rotation
+from bough import clock, log, log_rotation
 from bough.engine.local.durable_files import write_atomically
 from bough.engine.local.images import allocation
 from bough.log import redact
@@ -23,24 +23,30 @@ STATE_FILE = "position.json"
 _PASS_BYTES = 64 * 1024**2  # read per pass, so that a compute which logs without end does not delay the others
 _BLOCK = 1024**2
 _HOLE_UNIT = 4096
+# Above it, what was not read is discarded, so that no compute fills the disk. Twice the longest message of Postgres.
+_MAX_UNREAD = 2 * 1024**3
 _MAX_LENGTH = 1024**3  # of a file without contents, before it is shortened
+
+
+logger = log.get_logger(component="engine")
 
 
 @dataclass(frozen=True, slots=True)
 class _CollectionState:
     position: int  # up to which the server's file was read
     size: int  # of the audit log at that time
+    searched: int = 0  # up to which the end of an unfinished line was searched for
 
     @classmethod
     def read(cls, folder: Path) -> "_CollectionState":
         try:
             fields = json.loads((folder / STATE_FILE).read_text())
-            return cls(int(fields["position"]), int(fields["size"]))
+            return cls(int(fields["position"]), int(fields["size"]), int(fields.get("searched", 0)))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return cls(0, 0)
 
     def write(self, folder: Path) -> None:
-        write_atomically(folder / STATE_FILE, json.dumps({"position": self.position, "size": self.size}))
+        write_atomically(folder / STATE_FILE, json.dumps(asdict(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +68,7 @@ def collect(folder: Path, audit_log: Path, retention: AuditRetention) -> int:
             log_rotation.rotate(audit_log, retention.file_bytes, retention.files_kept)
             state = _CollectionState(state.position, 0)
             state.write(folder)
+        state = _discard_excess(state, source, target, folder)
         return _copy(source, target, state, folder)
     finally:
         os.close(target)
@@ -77,15 +84,37 @@ def _repair(state: _CollectionState, source: int, target: int) -> _CollectionSta
     return state if os.fstat(source).st_size >= state.position else _CollectionState(0, state.size)
 
 
+def _discard_excess(state: _CollectionState, source: int, target: int, folder: Path) -> _CollectionState:
+    """Discard what was not read if it is too much, and record that in the audit log."""
+    end = os.fstat(source).st_size
+    if end - state.position <= _MAX_UNREAD:
+        return state
+    entry = StatementEntry(
+        timestamp=clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        role=None,
+        database=None,
+        application=None,
+        pid=0,
+        session="",
+        event=f"{end - state.position} bytes of the log were discarded, because it grew faster than it was read.",
+    )
+    written = _write_all(target, entry.to_json_line(), state.size)
+    after = _CollectionState(end, state.size + written)
+    after.write(folder)
+    _release(source, end)
+    logger.warning("audit_log_discarded", endpoint_id=folder.name, bytes=end - state.position)
+    return after
+
+
 def _copy(source: int, target: int, state: _CollectionState, folder: Path) -> int:
-    lines = _Lines(source, state.position)
+    lines = _Lines(source, state)
     written, count = state.size, 0
     for block in lines:
         text = b"".join(entry.to_json_line() for entry in block)
         written += _write_all(target, redact(text.decode("utf-8", "replace")).encode(), written)
         count += len(block)
-    if lines.position != state.position:
-        _CollectionState(lines.position, written).write(folder)
+    if (lines.position, lines.searched) != (state.position, state.searched):
+        _CollectionState(lines.position, written, lines.searched).write(folder)
         _release(source, lines.position)
     return count
 
@@ -114,10 +143,12 @@ def _release(source: int, end: int) -> None:
 class _Lines:
     """The audited lines of the file, block by block. `position` ends up after the last complete line."""
 
-    def __init__(self, descriptor: int, position: int) -> None:
+    def __init__(self, descriptor: int, state: _CollectionState) -> None:
         self._descriptor = descriptor
-        self.position = position
-        self._end = min(os.fstat(descriptor).st_size, position + _PASS_BYTES)
+        self.position = state.position
+        self.searched = state.searched
+        begin = max(state.position, state.searched)
+        self._end = min(os.fstat(descriptor).st_size, begin + _PASS_BYTES)
 
     def __iter__(self) -> Iterator[list[StatementEntry]]:
         while self.position < self._end:
@@ -134,13 +165,18 @@ class _Lines:
             yield [] if entry is None else [entry]
 
     def _read_long_line(self, block: bytes) -> StatementEntry | None:
-        """Move the position after a line that is longer than a block, if it is complete, and return its entry."""
-        head, tail, position = block[: audit_entries.HEAD_BYTES], block, self.position + len(block)
-        while block := os.pread(self._descriptor, _BLOCK, position):
-            end = block.find(b"\n") + 1
-            tail = (tail + block[: end or len(block)])[-audit_entries.TAIL_BYTES :]
-            position += end or len(block)
-            if end:
-                self.position = position
-                return audit_entries.parse_long_line(head, tail)
+        """Move the position after a line that is longer than a block, if it is complete, and return its entry.
+
+        Only its beginning and end are kept. The search for its end continues in the next pass.
+        """
+        start, position = self.position, max(self.position + len(block), self.searched)
+        while position < self._end and (more := os.pread(self._descriptor, _BLOCK, position)):
+            found = more.find(b"\n") + 1
+            position += found or len(more)
+            if found:
+                self.position, self.searched = position, 0
+                tail_start = max(start, position - audit_entries.TAIL_BYTES)
+                tail = os.pread(self._descriptor, position - tail_start, tail_start)
+                return audit_entries.parse_long_line(block[: audit_entries.HEAD_BYTES], tail)
+        self.searched = position
         return None
